@@ -1,0 +1,2 @@
+//! ringload command line.
+fn main() {}

@@ -1,0 +1,147 @@
+//! Events in, actions out: the whole vocabulary between the phase machine and its shell.
+
+use crate::id::PhaseId;
+use crate::units::Nanos;
+
+/// Cumulative counts of one phase over all cores. Every count only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Requests that were started.
+    pub sent: u64,
+    /// Requests that ended well.
+    pub succeeded: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests cancelled by the phase's `cancellation`.
+    pub cancelled: u64,
+    /// Requests cut by the engine.
+    pub truncated: u64,
+}
+
+impl Tally {
+    /// Requests that ended, however.
+    pub fn returned(&self) -> u64 {
+        self.succeeded + self.failed + self.cancelled + self.truncated
+    }
+
+    /// Requests started and not yet ended.
+    pub fn in_flight(&self) -> u64 {
+        self.sent.saturating_sub(self.returned())
+    }
+}
+
+/// A control call that the shell carries out on its own thread and answers with [`Event::HookAnswered`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookCall {
+    /// Start the server profiler at every origin.
+    ProfilerStart,
+    /// Stop the server profiler at every origin.
+    ProfilerStop,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Time passed. Sent at least at every [`Machine::next_deadline`](super::Machine::next_deadline).
+    Tick,
+    /// Counts of a phase as the cores last published them.
+    Progress {
+        /// The phase.
+        phase: PhaseId,
+        /// Its counts.
+        tally: Tally,
+    },
+    /// The last credit that the phase will ever have was put in its queue; `issued` were put there in all.
+    CreditsExhausted {
+        /// The phase.
+        phase: PhaseId,
+        /// Credits issued.
+        issued: u64,
+    },
+    /// Answer to [`Action::StopIssuing`]: no credit of the phase can start a request any more, and exactly `sent` did or will.
+    IssuingStopped {
+        /// The phase.
+        phase: PhaseId,
+        /// Credits that were taken by a core.
+        sent: u64,
+    },
+    /// Answer to [`Action::CallHook`].
+    HookAnswered {
+        /// The call.
+        call: HookCall,
+        /// `Err` carries the one-line reason.
+        result: Result<(), String>,
+    },
+    /// The user wants the run to end now.
+    Interrupted,
+}
+
+/// What the shell must do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the clock of a phase: from now on its pacer issues credits.
+    StartPhase {
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// Let the phase have this many requests in flight over all cores (`u32::MAX`: no limit). Never falls during a phase.
+    SetLimit {
+        /// The phase.
+        phase: PhaseId,
+        /// Slots over all cores.
+        limit: u32,
+    },
+    /// Take back every credit that no core has taken, and answer with [`Event::IssuingStopped`].
+    StopIssuing {
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// Cut every request in flight of this phase and of no other.
+    CutPhase {
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// Cut requests of this phase that have received nothing since `silent_since`.
+    CutSilent {
+        /// The phase.
+        phase: PhaseId,
+        /// Requests whose last sign of life is older than this are cut.
+        silent_since: Nanos,
+    },
+    /// Carry out a control call.
+    CallHook(HookCall),
+    /// The phase is over; everything that belongs to it is accounted for.
+    PhaseEnded(PhaseSummary),
+    /// Nothing is left to do.
+    RunEnded,
+}
+
+/// Why a phase stopped sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// All requests of `requests` (or `sessions`) were sent.
+    Requests,
+    /// `duration` passed.
+    Duration,
+    /// The run was interrupted or failed.
+    Interrupted,
+}
+
+/// What a phase did, on the monotonic clock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseSummary {
+    /// The phase.
+    pub phase: PhaseId,
+    /// Start of its clock.
+    pub start: Nanos,
+    /// When it stopped sending.
+    pub sending_complete: Nanos,
+    /// When the last of its requests ended.
+    pub end: Nanos,
+    /// Final counts: `sent == returned`.
+    pub tally: Tally,
+    /// Why it stopped sending.
+    pub stop_reason: StopReason,
+    /// Whether the grace period (or the end of the run) cut requests.
+    pub drain_cut: bool,
+}

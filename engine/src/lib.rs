@@ -1,0 +1,19 @@
+//! The load engine of ringload.
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! config -> plan -> coordinator -> credits -> cores -> http -> record -> histograms + journal -> merge -> report -> artifacts
+//! ```
+//!
+//! The coordinator (phase machine and pacer, both pure values) and the reactor cores never import each other; they meet in
+//! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
+
+pub mod clock;
+pub mod coordinator;
+pub mod id;
+pub mod plan;
+pub mod record;
+pub mod units;
+
+mod sys;

@@ -1,0 +1,125 @@
+//! What will happen: resolved, immutable, and independent of how many cores run it.
+//!
+//! Only this module reads [`config`](crate::config). Everything below it works from these types.
+
+mod phase;
+mod request_image;
+
+pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+
+use std::path::PathBuf;
+
+use crate::units::Nanos;
+
+/// A whole run, resolved.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Random identity of the run: 12 hexadecimal digits.
+    pub benchmark_id: String,
+    /// Root of every random stream. From the config, or drawn once and recorded.
+    pub seed: u64,
+    /// Model names in the order of the config; the first one names artifacts.
+    pub models: Vec<String>,
+    /// Where requests go and how they are judged.
+    pub endpoint: EndpointPlan,
+    /// The request bytes of every dataset entry.
+    pub requests: RequestImages,
+    /// The workflow, in order. Never empty; at least one profiling phase.
+    pub phases: Vec<PhasePlan>,
+    /// Control hooks around the load.
+    pub hooks: HookPlan,
+    /// What is written, and where.
+    pub artifacts: ArtifactPlan,
+    /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
+    pub input_config: serde_json::Value,
+    /// The redacted command line for `run_info.cli_command`.
+    pub command: String,
+    /// Advice found while planning, one line each (for example "concurrency 100 can never be reached with 10 requests").
+    pub warnings: Vec<String>,
+}
+
+/// The kind of inference API that requests speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointKind {
+    /// OpenAI chat completions.
+    Chat,
+}
+
+/// Where requests go and how they are judged.
+#[derive(Debug, Clone)]
+pub struct EndpointPlan {
+    /// The API.
+    pub kind: EndpointKind,
+    /// The server that gets the load.
+    pub target: Target,
+    /// Whether requests ask for an event stream.
+    pub streaming: bool,
+    /// Longest life of one request from its start; `None` waits without limit.
+    pub request_timeout: Option<Nanos>,
+    /// Headers that control requests carry (authorisation and the user's own), name and value.
+    pub control_headers: Vec<(String, String)>,
+}
+
+/// One server address as the user named it, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The URL of requests, as normalised from the config (with scheme, path and query).
+    pub url: String,
+    /// Host without brackets, to be resolved.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Value of the `Host` header: host (bracketed if IPv6) and, unless default, port.
+    pub authority: String,
+    /// Path and query of requests, starting with `/`.
+    pub path: String,
+    /// `scheme://host:port`, where control hooks go.
+    pub origin: String,
+}
+
+/// Control hooks around the load; `None` is off.
+#[derive(Debug, Clone, Default)]
+pub struct HookPlan {
+    /// KV-cache reset before anything else is sent.
+    pub reset_kv_cache: Option<ResetHook>,
+    /// Server profiler around profiling phases.
+    pub server_profiler: Option<ProfilerHook>,
+}
+
+/// The reset hook: one POST per origin, retried while the server is busy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResetHook {
+    /// Path on each origin, starting with `/`.
+    pub path: String,
+    /// Longest life of one POST.
+    pub timeout: Nanos,
+    /// No attempt starts later than this after the first.
+    pub retry_budget: Nanos,
+}
+
+/// The profiler hook: a POST before and after profiling load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfilerHook {
+    /// Path that starts the profiler.
+    pub start_path: String,
+    /// Path that stops it.
+    pub stop_path: String,
+    /// Longest life of one POST.
+    pub timeout: Nanos,
+}
+
+/// What is written, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactPlan {
+    /// The artifact directory, absolute.
+    pub directory: PathBuf,
+    /// Whether results of an earlier run in that directory may be removed.
+    pub overwrite: bool,
+    /// Whether `profile_export_aiperf.json` is written.
+    pub summary_json: bool,
+    /// Whether `profile_export.jsonl` is written and percentiles are exact.
+    pub records: bool,
+    /// `artifacts.prefix`: replaces the base name of exports.
+    pub prefix: Option<String>,
+}

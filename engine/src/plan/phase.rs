@@ -1,0 +1,96 @@
+//! One phase of the workflow, resolved.
+
+use std::num::NonZeroU32;
+
+use crate::id::PhaseId;
+use crate::units::Nanos;
+
+/// The semantic role of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseKind {
+    /// Prepares the server; never part of aggregate results.
+    Warmup,
+    /// Measured.
+    Profiling,
+}
+
+impl PhaseKind {
+    /// The word in config and artifacts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Warmup => "warmup",
+            Self::Profiling => "profiling",
+        }
+    }
+}
+
+/// When requests of a phase start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrival {
+    /// Closed loop: a request starts whenever a slot is free.
+    ClosedLoop,
+    /// Open loop: arrival k (from 1) is due at `start + k / rate`.
+    Constant {
+        /// Requests per second, positive and finite.
+        rate: f64,
+    },
+    /// Open loop: gaps are independent exponential draws with mean `1 / rate`.
+    Poisson {
+        /// Requests per second, positive and finite.
+        rate: f64,
+    },
+}
+
+/// What ends the sending of a phase: whichever limit comes first. Both unset means "until interrupted" (`duration: inf`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StopRule {
+    /// Requests to send. `sessions` counts here too while every session has one turn.
+    pub requests: Option<u64>,
+    /// Time from the start of the phase in which requests may start.
+    pub duration: Option<Nanos>,
+}
+
+/// How long a phase that stopped sending waits for its requests in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainRule {
+    /// `grace_period` unset: until all returned; a request that has received nothing for the stall timeout is cut.
+    WhileProgressing,
+    /// Explicit grace period: cut at phase start + duration + grace.
+    Grace(Nanos),
+    /// `grace_period: inf`: until all returned.
+    Unbounded,
+}
+
+/// Simulated client disconnects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CancellationPlan {
+    /// Probability that a request is cancelled, 0 to 1, drawn independently for each.
+    pub probability: f64,
+    /// From the hand-over of the last request byte to the kernel until the connection is closed.
+    pub delay: Nanos,
+}
+
+/// One phase, resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhasePlan {
+    /// Position in the workflow.
+    pub id: PhaseId,
+    /// Position among profiling phases; `None` for warmup.
+    pub profiling_index: Option<u16>,
+    /// Unique name (ignoring case), safe as a directory name.
+    pub name: String,
+    /// Role.
+    pub kind: PhaseKind,
+    /// When requests start.
+    pub arrival: Arrival,
+    /// Most requests in flight over all cores; `None` is unlimited but still counted.
+    pub concurrency: Option<NonZeroU32>,
+    /// What ends the sending.
+    pub stop: StopRule,
+    /// What ends the drain.
+    pub drain: DrainRule,
+    /// Start as soon as the previous phase stopped sending, without waiting for its drain.
+    pub seamless: bool,
+    /// Simulated disconnects; `None` draws nothing.
+    pub cancellation: Option<CancellationPlan>,
+}

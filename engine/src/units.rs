@@ -1,0 +1,87 @@
+//! Units that carry their meaning.
+
+use std::fmt;
+use std::ops::Add;
+
+/// Nanoseconds: a reading of the monotonic clock (`CLOCK_MONOTONIC`, since boot) or a span between two readings.
+///
+/// Arithmetic saturates: a deadline beyond the end of time is the end of time, and a span that would be negative is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The zero span.
+    pub const ZERO: Self = Self(0);
+    /// Later than any deadline: "never".
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A span of whole milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// A span of whole microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// A span of whole seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// A span of `secs` seconds, rounded to the nearest nanosecond. Negative and NaN give zero, infinity gives [`Nanos::MAX`].
+    pub fn from_secs_f64(secs: f64) -> Self {
+        // A float to integer cast saturates and maps NaN to 0, which is the rule above.
+        Self((secs * 1e9).round() as u64)
+    }
+
+    /// The span in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span in milliseconds.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+
+    fn add(self, span: Self) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            u64::MAX => write!(f, "never"),
+            ns if ns >= 1_000_000_000 => write!(f, "{:.3} s", self.as_secs_f64()),
+            ns if ns >= 1_000_000 => write!(f, "{:.3} ms", self.as_millis_f64()),
+            ns => write!(f, "{:.1} us", ns as f64 / 1e3),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Nanos::MAX + Nanos(1), Nanos::MAX);
+        assert_eq!(Nanos(1).since(Nanos(2)), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(f64::INFINITY), Nanos::MAX);
+        assert_eq!(Nanos::from_secs_f64(-1.0), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
+        assert_eq!(Nanos::from_secs_f64(0.0015), Nanos::from_micros(1500));
+    }
+}

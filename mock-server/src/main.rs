@@ -1,0 +1,2 @@
+//! Mock inference server binary.
+fn main() {}
