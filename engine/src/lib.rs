@@ -11,7 +11,9 @@
 
 pub mod clock;
 pub mod coordinator;
+pub mod credit;
 pub mod id;
+pub mod journal;
 pub mod plan;
 pub mod record;
 pub mod units;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct RequestImage {
     /// `Content-Length: N`, the blank line and the body.
-    pub tail: Box<[u8]>,
+    pub tail: Arc<[u8]>,
     /// Bytes of the body alone: the last `body_len` bytes of `tail`.
     pub body_len: u32,
     /// Input sequence length in tokens, where it is known without a tokenizer.

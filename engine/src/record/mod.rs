@@ -1,7 +1,9 @@
 //! What became of every request, and the figures kept while the load runs.
 
 mod core_histograms;
+mod encoding;
 mod error_table;
+mod gap_arena;
 mod outcome;
 mod request_record;
 
@@ -9,3 +11,6 @@ pub use core_histograms::{Family, FamilyHistogram, PhaseHistograms};
 pub use error_table::{ErrorDetail, ErrorTable};
 pub use outcome::{FailureClass, Outcome};
 pub use request_record::{DecodeError, RequestRecord, Usage};
+
+pub(crate) use encoding::{decode, encode};
+pub(crate) use gap_arena::{GapArena, GapChain};

@@ -1,0 +1,189 @@
+//! The coordinator's line to one core.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
+
+use super::progress::CoreProgress;
+use crate::id::PhaseId;
+use crate::sys::event_fd::EventFd;
+use crate::units::Nanos;
+
+/// What a core must do. Commands are few (a handful per phase); credits do not travel here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Command {
+    /// Start taking credits of a phase, at most `slots` requests in flight on this core. Repeated with more slots as the limit grows.
+    Allow {
+        /// The phase.
+        phase: PhaseId,
+        /// This core's share of the limit.
+        slots: u32,
+    },
+    /// Take no more credits of a phase, give back the one in hand, and acknowledge.
+    Close {
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// Cut the requests of a phase that are in flight.
+    Cut {
+        /// The phase.
+        phase: PhaseId,
+        /// Cut only those that have received nothing since this instant.
+        silent_since: Option<Nanos>,
+    },
+    /// End once nothing is in flight.
+    Shutdown,
+}
+
+/// Wakes a thread that may be asleep, at the price of a system call only if it is.
+///
+/// The sleeper calls [`Waker::prepare_sleep`], looks once more for work, sleeps on the event, and calls [`Waker::awake`]. Another thread makes
+/// its work visible and calls [`Waker::wake`]. The two fences order "I sleep, is there work?" against "there is work, does it sleep?": at
+/// least one side sees the other.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    sleeping: CachePadded<AtomicBool>,
+    event: EventFd,
+}
+
+impl Waker {
+    /// A waker for one thread.
+    ///
+    /// # Errors
+    /// No descriptor or no memory for the event.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            sleeping: CachePadded::default(),
+            event: EventFd::new()?,
+        })
+    }
+
+    /// Announces sleep. Work must be looked for once more after this.
+    pub(crate) fn prepare_sleep(&self) {
+        self.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends the announcement.
+    pub(crate) fn awake(&self) {
+        self.sleeping.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the thread if it announced sleep.
+    pub(crate) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
+            self.event.signal();
+        }
+    }
+
+    /// The event to sleep on.
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
+    }
+}
+
+/// Everything that the coordinator and one core share.
+#[derive(Debug)]
+pub(crate) struct CoreLink {
+    commands: ArrayQueue<Command>,
+    /// Wakes the core.
+    pub(crate) waker: Waker,
+    /// What the core did so far.
+    pub(crate) progress: CoreProgress,
+    /// Phases whose `Close` the core has carried out, one bit each in the order of arrival: a count suffices, since phases close in order.
+    closed: Vec<AtomicBool>,
+    /// Nanoseconds that the core spent awake, for its busy share.
+    pub(crate) busy_ns: CachePadded<AtomicU64>,
+}
+
+impl CoreLink {
+    /// The link of one core in a run of `phases` phases.
+    ///
+    /// # Errors
+    /// No descriptor for the wake-up event.
+    pub(crate) fn new(phases: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            commands: ArrayQueue::new(1024),
+            waker: Waker::new()?,
+            progress: CoreProgress::new(phases),
+            closed: (0..phases).map(|_| AtomicBool::new(false)).collect(),
+            busy_ns: CachePadded::default(),
+        })
+    }
+
+    /// Sends a command and wakes the core. The queue holds far more than a run sends between two turns of a core; should a core be stopped
+    /// for so long that it fills, the coordinator yields until there is room.
+    pub(crate) fn command(&self, command: Command) {
+        let mut command = command;
+        while let Err(refused) = self.commands.push(command) {
+            command = refused;
+            self.waker.wake();
+            std::thread::yield_now();
+        }
+        self.waker.wake();
+    }
+
+    /// The next command.
+    pub(crate) fn next_command(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+
+    /// Whether no command waits.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// The core has carried out `Close`: no request of the phase will start here any more, and all that did are counted.
+    pub(crate) fn acknowledge_close(&self, phase: PhaseId) {
+        self.closed[phase.index()].store(true, Ordering::Release);
+    }
+
+    /// Whether the core has carried out `Close`.
+    pub(crate) fn has_closed(&self, phase: PhaseId) -> bool {
+        self.closed[phase.index()].load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_sleeper_never_misses_work() {
+        // Ping-pong over two wakers; a lost wake-up would hang until the long timeout and fail the bound on rounds.
+        let links: Arc<[CoreLink; 2]> = Arc::new([CoreLink::new(1).unwrap(), CoreLink::new(1).unwrap()]);
+        let rounds = 20_000;
+        let player = |me: usize, links: Arc<[CoreLink; 2]>| {
+            std::thread::spawn(move || {
+                let mut got = 0;
+                while got < rounds {
+                    if links[me].next_command().is_some() {
+                        got += 1;
+                        links[1 - me].command(Command::Shutdown);
+                        continue;
+                    }
+                    links[me].waker.prepare_sleep();
+                    if links[me].is_quiet() {
+                        let before = crate::clock::monotonic();
+                        links[me].waker.event().wait(Nanos::from_secs(30));
+                        assert!(
+                            crate::clock::monotonic().since(before) < Nanos::from_secs(20),
+                            "missed a wake-up"
+                        );
+                    }
+                    links[me].waker.awake();
+                }
+            })
+        };
+        let players = [player(0, links.clone()), player(1, links.clone())];
+        links[0].command(Command::Shutdown);
+        // Player 1 sends one more than player 0 takes.
+        for player in players {
+            player.join().unwrap();
+        }
+    }
+}

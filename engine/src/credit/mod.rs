@@ -1,0 +1,19 @@
+//! Where the coordinator and the cores meet.
+//!
+//! A credit is permission to send one request. The coordinator puts the credits of a phase into that phase's [`PhaseGate`], one bounded
+//! lock-free queue that all cores pop, so that no core sits on the last ones. What a core may do with them (how many at once, until when)
+//! arrives as [`Command`]s over the core's own queue. What became of them flows back through counters that only one core writes
+//! ([`CoreProgress`]). Neither side ever waits for the other; whoever sleeps says so and is woken ([`Waker`]).
+
+mod credit;
+mod gate;
+mod ids;
+mod link;
+mod progress;
+
+pub use credit::Credit;
+pub use ids::RequestIds;
+
+pub(crate) use gate::PhaseGate;
+pub(crate) use link::{Command, CoreLink, Waker};
+pub(crate) use progress::{CoreProgress, PhaseCounters};

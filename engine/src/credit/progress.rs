@@ -1,0 +1,64 @@
+//! Counters that a core writes and others may read at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::record::Outcome;
+
+/// Cumulative counts of one phase on one core. Written by that core only, so plain loads and stores suffice.
+#[derive(Debug, Default)]
+pub(crate) struct PhaseCounters {
+    sent: AtomicU64,
+    ended: [AtomicU64; 4],
+}
+
+fn bump(counter: &AtomicU64) {
+    // Release pairs with the acquire loads of the readers: a reader that sees a request's end also sees that it was sent.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+impl PhaseCounters {
+    /// A request started.
+    pub(crate) fn count_sent(&self) {
+        bump(&self.sent);
+    }
+
+    /// A request ended.
+    pub(crate) fn count_ended(&self, outcome: Outcome) {
+        bump(&self.ended[outcome as usize]);
+    }
+
+    /// Requests that ended with `outcome`.
+    pub(crate) fn ended(&self, outcome: Outcome) -> u64 {
+        self.ended[outcome as usize].load(Ordering::Acquire)
+    }
+
+    /// Requests started. Read after the ended counts, so that in-flight counts are never negative.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+}
+
+/// All counters of one core.
+#[derive(Debug)]
+pub(crate) struct CoreProgress {
+    phases: Vec<CachePadded<PhaseCounters>>,
+    /// Requests that waited for a connection slot of the engine although their phase allowed them.
+    pub(crate) reconnects: CachePadded<AtomicU64>,
+}
+
+impl CoreProgress {
+    /// Zeroed counters for `phases` phases.
+    pub(crate) fn new(phases: usize) -> Self {
+        Self {
+            phases: (0..phases).map(|_| CachePadded::default()).collect(),
+            reconnects: CachePadded::default(),
+        }
+    }
+
+    /// The counters of one phase.
+    pub(crate) fn phase(&self, index: usize) -> &PhaseCounters {
+        &self.phases[index]
+    }
+}

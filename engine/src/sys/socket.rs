@@ -1,0 +1,96 @@
+//! TCP sockets of the load.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An address in the kernel's layout, for connect requests that outlive the call that made them.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelAddress {
+    storage: libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl KernelAddress {
+    /// The kernel's view of `address`.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
+        let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let length = match address {
+            SocketAddr::V4(v4) => {
+                let kernel = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: sockaddr_storage is larger than, and aligned for, every socket address type.
+                unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(kernel) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                let kernel = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: as above.
+                unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(kernel) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Self {
+            storage,
+            length: length as libc::socklen_t,
+        }
+    }
+
+    /// Pointer and length, valid while `self` stays in place.
+    pub(super) fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        ((&raw const self.storage).cast(), self.length)
+    }
+
+    fn family(&self) -> libc::c_int {
+        libc::c_int::from(self.storage.ss_family)
+    }
+}
+
+/// A non-blocking stream socket for `address`, with Nagle's algorithm off.
+///
+/// # Errors
+/// EMFILE and ENFILE when descriptors run out, ENOBUFS and ENOMEM when memory does.
+pub(crate) fn stream_socket(address: &KernelAddress) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = unsafe { libc::socket(address.family(), kind, libc::IPPROTO_TCP) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is a fresh descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let on: libc::c_int = 1;
+    // SAFETY: passes one live c_int with its size. A refusal costs latency, not correctness, so the result is not needed.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    Ok(socket)
+}
+
+/// Ends both directions, so that every pending operation on the socket completes soon.
+pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
+    // SAFETY: no pointers. ENOTCONN (never connected, or reset by the peer) is fine: nothing is pending then.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+}
