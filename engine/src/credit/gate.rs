@@ -70,8 +70,10 @@ impl PhaseGate {
         self.credits.is_empty()
     }
 
-    /// Takes back every waiting credit; returns how many.
-    pub(crate) fn withdraw(&self) -> u64 {
-        std::iter::from_fn(|| self.credits.pop()).count() as u64
+    /// Takes back every waiting credit; returns how many of them were due at `now`.
+    pub(crate) fn withdraw(&self, now: Nanos) -> u64 {
+        let start = self.start();
+        let due = |credit: &Credit| start + credit.intended <= now;
+        std::iter::from_fn(|| self.credits.pop()).filter(due).count() as u64
     }
 }

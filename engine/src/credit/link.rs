@@ -1,6 +1,6 @@
 //! The coordinator's line to one core.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -92,10 +92,10 @@ pub(crate) struct CoreLink {
     pub(crate) waker: Waker,
     /// What the core did so far.
     pub(crate) progress: CoreProgress,
-    /// Phases whose `Close` the core has carried out, one bit each in the order of arrival: a count suffices, since phases close in order.
+    /// Phases whose `Close` the core has carried out.
     closed: Vec<AtomicBool>,
-    /// Nanoseconds that the core spent awake, for its busy share.
-    pub(crate) busy_ns: CachePadded<AtomicU64>,
+    /// Whether the sleeping core has a slot without a credit.
+    hungry: CachePadded<AtomicBool>,
 }
 
 impl CoreLink {
@@ -109,7 +109,7 @@ impl CoreLink {
             waker: Waker::new()?,
             progress: CoreProgress::new(phases),
             closed: (0..phases).map(|_| AtomicBool::new(false)).collect(),
-            busy_ns: CachePadded::default(),
+            hungry: CachePadded::default(),
         })
     }
 
@@ -133,6 +133,20 @@ impl CoreLink {
     /// Whether no command waits.
     pub(crate) fn is_quiet(&self) -> bool {
         self.commands.is_empty()
+    }
+
+    /// The core is about to sleep; `hungry` tells whether new credits would let it go on. It looks once more for both after this.
+    pub(crate) fn announce_sleep(&self, hungry: bool) {
+        self.hungry.store(hungry, Ordering::Relaxed);
+        self.waker.prepare_sleep();
+    }
+
+    /// New credits are there: wakes the core if it sleeps for want of one.
+    pub(crate) fn feed(&self) {
+        fence(Ordering::SeqCst);
+        if self.hungry.load(Ordering::Relaxed) {
+            self.waker.wake();
+        }
     }
 
     /// The core has carried out `Close`: no request of the phase will start here any more, and all that did are counted.

@@ -6,6 +6,7 @@
 //! ([`CoreProgress`]). Neither side ever waits for the other; whoever sleeps says so and is woken ([`Waker`]).
 
 mod credit;
+mod exchange;
 mod gate;
 mod ids;
 mod link;
@@ -14,6 +15,7 @@ mod progress;
 pub use credit::Credit;
 pub use ids::RequestIds;
 
+pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
-pub(crate) use link::{Command, CoreLink, Waker};
-pub(crate) use progress::{CoreProgress, PhaseCounters};
+pub(crate) use link::Command;
+pub(crate) use progress::PhaseCounters;

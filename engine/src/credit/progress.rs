@@ -11,6 +11,7 @@ use crate::record::Outcome;
 pub(crate) struct PhaseCounters {
     sent: AtomicU64,
     ended: [AtomicU64; 4],
+    unsent: AtomicU64,
 }
 
 fn bump(counter: &AtomicU64) {
@@ -29,6 +30,16 @@ impl PhaseCounters {
         bump(&self.ended[outcome as usize]);
     }
 
+    /// A credit was due and is given back because its phase has ended.
+    pub(crate) fn count_unsent(&self) {
+        bump(&self.unsent);
+    }
+
+    /// Credits that were due and given back.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.unsent.load(Ordering::Acquire)
+    }
+
     /// Requests that ended with `outcome`.
     pub(crate) fn ended(&self, outcome: Outcome) -> u64 {
         self.ended[outcome as usize].load(Ordering::Acquire)
@@ -44,8 +55,6 @@ impl PhaseCounters {
 #[derive(Debug)]
 pub(crate) struct CoreProgress {
     phases: Vec<CachePadded<PhaseCounters>>,
-    /// Requests that waited for a connection slot of the engine although their phase allowed them.
-    pub(crate) reconnects: CachePadded<AtomicU64>,
 }
 
 impl CoreProgress {

@@ -96,6 +96,22 @@ impl GapArena {
         })
     }
 
+    /// The gaps of a chain, decoded.
+    pub(crate) fn gaps(&self, chain: GapChain) -> impl Iterator<Item = u64> {
+        let mut bytes = self.pieces(chain).flatten();
+        std::iter::from_fn(move || {
+            let mut value = 0u64;
+            for shift in (0..).step_by(7).take(VARINT_BYTES) {
+                let byte = *bytes.next()?;
+                value |= u64::from(byte & 0x7f) << shift;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            Some(value)
+        })
+    }
+
     /// Frees a chain's blocks and empties it.
     pub(crate) fn release(&mut self, chain: &mut GapChain) {
         let mut at = chain.first;
@@ -133,6 +149,8 @@ mod tests {
             }
             for (chain, expected) in chains.iter_mut().zip(&expected) {
                 assert_eq!(&arena.pieces(*chain).collect::<Vec<_>>().concat(), expected);
+                assert_eq!(arena.gaps(*chain).count(), 100);
+                assert!(arena.gaps(*chain).all(|gap| gap % 0x1_0001 == 0));
                 arena.release(chain);
                 assert_eq!(arena.pieces(*chain).count(), 0);
             }

@@ -1,0 +1,359 @@
+//! The shell of the phase machine: gives it time, counts and answers, and carries out what it says.
+//!
+//! The machine knows neither cores nor queues; this loop knows nothing else. It wakes when a core says that something it waits for has happened,
+//! at the machine's deadlines, and every [`TICK`] to refill the gates.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+
+use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
+use super::live::LiveBoard;
+use super::machine::{Machine, MachineSettings, RunOutcome};
+use super::pacer::{ImageCursor, Pacer};
+use crate::clock;
+use crate::credit::{Command, Exchange, PhaseCounters};
+use crate::id::PhaseId;
+use crate::interrupt::Interrupt;
+use crate::plan::{Arrival, PhasePlan};
+use crate::record::Outcome;
+use crate::units::Nanos;
+
+/// Longest sleep. A gate holds what a core can send in several of these.
+const TICK: Nanos = Nanos::from_millis(10);
+
+/// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
+const CREDITS_PER_CORE: usize = 16_384;
+
+/// The credits that the gate of a phase should hold.
+pub(crate) fn gate_capacity(phase: &PhasePlan, cores: usize) -> usize {
+    let wanted = CREDITS_PER_CORE * cores;
+    phase.stop.requests.map_or(wanted, |requests| wanted.min(requests as usize)).max(1)
+}
+
+/// The line to the thread that carries out control calls.
+pub(crate) struct HookPort {
+    pub(crate) calls: Sender<HookCall>,
+    pub(crate) answers: Receiver<(HookCall, Result<(), String>)>,
+}
+
+/// What the coordinator leaves behind.
+#[derive(Debug)]
+pub(crate) struct CoordinatorReport {
+    /// Phases that started, in the order in which they ended.
+    pub(crate) phases: Vec<PhaseSummary>,
+    /// How the run went.
+    pub(crate) outcome: RunOutcome,
+    /// Arrivals that were due and found no slot before their phase ended, by phase.
+    pub(crate) unsent: Vec<u64>,
+    /// Nanoseconds spent awake.
+    pub(crate) busy: Nanos,
+}
+
+/// The phase that issues credits.
+struct Sending {
+    phase: PhaseId,
+    pacer: Pacer,
+    /// Every credit is in the gate or beyond.
+    exhausted: bool,
+    /// `StopIssuing` was given; waits for the cores.
+    closing: bool,
+}
+
+/// The coordinator's loop.
+pub(crate) struct Coordinator {
+    phases: Vec<PhasePlan>,
+    exchange: Arc<Exchange>,
+    machine: Machine,
+    hooks: HookPort,
+    live: Arc<LiveBoard>,
+    interrupt: Arc<Interrupt>,
+    seed: u64,
+    cursor: ImageCursor,
+    sending: Option<Sending>,
+    /// Started and not ended.
+    open: Vec<PhaseId>,
+    seen: Vec<Tally>,
+    ended: Vec<PhaseSummary>,
+    unsent: Vec<u64>,
+    interrupted: bool,
+    run_ended: bool,
+}
+
+/// Counts of a phase over all cores.
+pub(crate) fn tally(exchange: &Exchange, phase: PhaseId) -> Tally {
+    let mut tally = Tally::default();
+    for counters in exchange.counters(phase) {
+        tally.succeeded += counters.ended(Outcome::Success);
+        tally.failed += counters.ended(Outcome::Error);
+        tally.cancelled += counters.ended(Outcome::Cancelled);
+        tally.truncated += counters.ended(Outcome::Truncated);
+        // After the ends, so that a request is never seen to end before it was sent.
+        tally.sent += counters.sent();
+    }
+    tally
+}
+
+/// The share of core `core` of `cores` in a limit: as even as whole slots allow, and never smaller for a larger limit.
+fn share(limit: u32, core: usize, cores: usize) -> u32 {
+    if limit == u32::MAX {
+        return u32::MAX;
+    }
+    let (core, cores) = (core as u32, cores as u32);
+    limit / cores + u32::from(core < limit % cores)
+}
+
+impl Coordinator {
+    pub(crate) fn new(
+        phases: Vec<PhasePlan>,
+        exchange: Arc<Exchange>,
+        hooks: HookPort,
+        profiler: bool,
+        seed: u64,
+        entries: NonZeroU32,
+        live: Arc<LiveBoard>,
+        interrupt: Arc<Interrupt>,
+    ) -> Self {
+        Self {
+            machine: Machine::new(&phases, profiler, MachineSettings::default()),
+            seen: vec![Tally::default(); phases.len()],
+            unsent: vec![0; phases.len()],
+            phases,
+            exchange,
+            hooks,
+            live,
+            interrupt,
+            seed,
+            cursor: ImageCursor::new(entries),
+            sending: None,
+            open: Vec::new(),
+            ended: Vec::new(),
+            interrupted: false,
+            run_ended: false,
+        }
+    }
+
+    /// Runs the workflow to its end, then tells the cores to end.
+    pub(crate) fn run(mut self) -> CoordinatorReport {
+        let born = clock::monotonic();
+        let mut slept = Nanos::ZERO;
+        while !self.run_ended && !self.exchange.core_failed() {
+            let now = clock::monotonic();
+            self.observe(now);
+            self.tell(Event::Tick, now);
+            self.refill(now);
+            self.set_attention();
+            if self.run_ended {
+                break;
+            }
+            let before = clock::monotonic();
+            self.sleep(before);
+            slept = slept + clock::monotonic().since(before);
+        }
+        for link in &self.exchange.links {
+            link.command(Command::Shutdown);
+        }
+        CoordinatorReport {
+            phases: self.ended,
+            outcome: self.machine.outcome().clone(),
+            unsent: self.unsent,
+            busy: clock::monotonic().since(born).since(slept),
+        }
+    }
+
+    fn sleep(&self, now: Nanos) {
+        let waker = &self.exchange.coordinator;
+        waker.prepare_sleep();
+        let until = self.machine.next_deadline().unwrap_or(Nanos::MAX).since(now).min(TICK);
+        if until > Nanos::ZERO && !self.news() {
+            waker.event().wait(until);
+        }
+        waker.awake();
+    }
+
+    /// Whether something happened since the last look that deserves a turn at once.
+    fn news(&self) -> bool {
+        let watched = self.exchange.attention.load(Ordering::Relaxed);
+        let progressed =
+            |&phase: &PhaseId| tally(&self.exchange, phase) != self.seen[phase.index()];
+        let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
+        let starved = |sending: &Sending| {
+            !sending.exhausted && !sending.closing && self.exchange.gates[sending.phase.index()].is_empty()
+        };
+        (watched && self.open.iter().any(progressed))
+            || self.sending.as_ref().is_some_and(|sending| closed(sending) || starved(sending))
+    }
+
+    /// Tells the machine what happened since the last turn.
+    fn observe(&mut self, now: Nanos) {
+        if self.interrupt.is_raised() && !self.interrupted {
+            self.interrupted = true;
+            self.tell(Event::Interrupted, now);
+        }
+        while let Ok((call, result)) = self.hooks.answers.try_recv() {
+            self.tell(Event::HookAnswered { call, result }, now);
+        }
+        for phase in self.open.clone() {
+            let tally = tally(&self.exchange, phase);
+            if self.seen[phase.index()] != tally {
+                self.seen[phase.index()] = tally;
+                self.tell(Event::Progress { phase, tally }, now);
+            }
+        }
+        self.finish_closing(now);
+    }
+
+    fn tell(&mut self, event: Event, now: Nanos) {
+        let mut actions = Vec::new();
+        self.machine.handle(event, now, &mut actions);
+        for action in actions {
+            self.carry_out(action, now);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, now: Nanos) {
+        match action {
+            Action::StartPhase { phase } => self.start_phase(phase, now),
+            Action::SetLimit { phase, limit } => {
+                let cores = self.exchange.links.len();
+                for (core, link) in self.exchange.links.iter().enumerate() {
+                    link.command(Command::Allow { phase, slots: share(limit, core, cores) });
+                }
+            }
+            Action::StopIssuing { phase } => {
+                self.exchange.gates[phase.index()].stop(now);
+                self.close(phase);
+                if let Some(sending) = self.sending.as_mut().filter(|sending| sending.phase == phase) {
+                    sending.closing = true;
+                }
+            }
+            Action::CutPhase { phase } => self.cut(phase, None),
+            Action::CutSilent { phase, silent_since } => self.cut(phase, Some(silent_since)),
+            Action::CallHook(call) => {
+                // The control thread lives until the coordinator has gone, so the line is open.
+                let _ = self.hooks.calls.send(call);
+            }
+            Action::PhaseEnded(summary) => {
+                let phase = summary.phase;
+                self.open.retain(|&open| open != phase);
+                self.live.ended(phase);
+                self.ended.push(summary);
+            }
+            Action::RunEnded => self.run_ended = true,
+        }
+    }
+
+    fn start_phase(&mut self, phase: PhaseId, now: Nanos) {
+        self.leave_predecessor();
+        let plan = &self.phases[phase.index()];
+        let stop_at = plan.stop.duration.map_or(Nanos::MAX, |duration| now + duration);
+        self.exchange.gates[phase.index()].open(now, stop_at);
+        self.sending = Some(Sending {
+            phase,
+            pacer: Pacer::new(plan, self.seed, self.cursor),
+            exhausted: false,
+            closing: false,
+        });
+        self.open.push(phase);
+        self.live.started(phase, now);
+        self.refill(now);
+    }
+
+    /// The dataset goes on where the phase that sent before has stopped.
+    fn leave_predecessor(&mut self) {
+        if let Some(sending) = self.sending.take() {
+            let sent = tally(&self.exchange, sending.phase).sent;
+            self.cursor = sending.pacer.cursor_after(sent);
+            self.close(sending.phase);
+        }
+    }
+
+    fn close(&self, phase: PhaseId) {
+        for link in &self.exchange.links {
+            link.command(Command::Close { phase });
+        }
+    }
+
+    fn cut(&self, phase: PhaseId, silent_since: Option<Nanos>) {
+        for link in &self.exchange.links {
+            link.command(Command::Cut { phase, silent_since });
+        }
+    }
+
+    /// Once every core has given up its credits of a stopped phase, what is left in the gate will never be sent.
+    fn finish_closing(&mut self, now: Nanos) {
+        let Some(sending) = self.sending.as_ref().filter(|sending| sending.closing) else { return };
+        let phase = sending.phase;
+        if !self.exchange.all_closed(phase) {
+            return;
+        }
+        let sent = tally(&self.exchange, phase).sent;
+        self.cursor = sending.pacer.cursor_after(sent);
+        let waiting = self.exchange.gates[phase.index()].withdraw(now);
+        if self.phases[phase.index()].arrival != Arrival::ClosedLoop {
+            let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
+            self.unsent[phase.index()] = waiting + in_hand;
+        }
+        self.sending = None;
+        self.live.draining(phase);
+        self.tell(Event::IssuingStopped { phase, sent }, now);
+    }
+
+    /// Puts as many credits into the gate of the sending phase as fit.
+    fn refill(&mut self, now: Nanos) {
+        let Some(sending) = self.sending.as_mut().filter(|sending| !sending.closing && !sending.exhausted) else {
+            return;
+        };
+        let phase = sending.phase;
+        let gate = &self.exchange.gates[phase.index()];
+        let mut added = false;
+        for _ in 0..gate.room() {
+            let Some(credit) = sending.pacer.next() else {
+                sending.exhausted = true;
+                break;
+            };
+            gate.push(credit);
+            added = true;
+        }
+        if added {
+            self.exchange.links.iter().for_each(|link| link.feed());
+        }
+        if sending.exhausted {
+            let issued = sending.pacer.issued();
+            self.tell(Event::CreditsExhausted { phase, issued }, now);
+        }
+    }
+
+    fn set_attention(&mut self) {
+        // The last returns of a phase, and every return while phases overlap, move the machine. While a phase has credits left it is enough to
+        // look now and then: the core that takes the last one says so.
+        let ending = self.sending.as_ref().is_none_or(|sending| {
+            let taken = sending.exhausted && self.exchange.gates[sending.phase.index()].is_empty();
+            if taken {
+                self.live.draining(sending.phase);
+            }
+            taken || sending.closing
+        });
+        self.exchange.attention.store(ending || self.open.len() > 1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_never_shrink_as_the_limit_grows() {
+        for cores in 1..=5usize {
+            let mut before = vec![0; cores];
+            for limit in 0..=64u32 {
+                let shares: Vec<u32> = (0..cores).map(|core| share(limit, core, cores)).collect();
+                assert_eq!(shares.iter().sum::<u32>(), limit);
+                assert!(shares.iter().zip(&before).all(|(now, before)| now >= before));
+                before = shares;
+            }
+            assert!((0..cores).all(|core| share(u32::MAX, core, cores) == u32::MAX));
+        }
+    }
+}

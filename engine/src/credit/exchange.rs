@@ -1,0 +1,59 @@
+//! Everything that the coordinator and the cores share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::gate::PhaseGate;
+use super::link::{CoreLink, Waker};
+use super::progress::PhaseCounters;
+use crate::id::PhaseId;
+
+/// The meeting place of the coordinator and the cores of one run.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// One gate per phase.
+    pub(crate) gates: Vec<PhaseGate>,
+    /// One link per core.
+    pub(crate) links: Vec<CoreLink>,
+    /// Wakes the coordinator.
+    pub(crate) coordinator: Waker,
+    /// Set while the coordinator wants to know of every return at once (drains, overlapping phases).
+    pub(crate) attention: AtomicBool,
+    core_failed: AtomicBool,
+}
+
+impl Exchange {
+    /// An exchange for a run. `capacities` gives the credits that each phase's gate holds.
+    ///
+    /// # Errors
+    /// No descriptor for the wake-up events.
+    pub(crate) fn new(capacities: &[usize], cores: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            gates: capacities.iter().map(|&capacity| PhaseGate::new(capacity)).collect(),
+            links: (0..cores).map(|_| CoreLink::new(capacities.len())).collect::<Result<_, _>>()?,
+            coordinator: Waker::new()?,
+            attention: AtomicBool::new(false),
+            core_failed: AtomicBool::new(false),
+        })
+    }
+
+    /// The counters of one phase on every core.
+    pub(crate) fn counters(&self, phase: PhaseId) -> impl Iterator<Item = &PhaseCounters> {
+        self.links.iter().map(move |link| link.progress.phase(phase.index()))
+    }
+
+    /// Whether every core has carried out `Close` for a phase.
+    pub(crate) fn all_closed(&self, phase: PhaseId) -> bool {
+        self.links.iter().all(|link| link.has_closed(phase))
+    }
+
+    /// A core has ended early. Its requests can never return, so the run cannot go on.
+    pub(crate) fn report_core_failure(&self) {
+        self.core_failed.store(true, Ordering::Release);
+        self.coordinator.wake();
+    }
+
+    /// Whether a core has ended early.
+    pub(crate) fn core_failed(&self) -> bool {
+        self.core_failed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,333 @@
+//! What a core does when operations complete, and how requests and connections end.
+
+use super::connection::{Request, State};
+use super::core::Core;
+use super::deadline::Guest;
+use super::failure;
+use super::recorder::Ending;
+use crate::http::{Feed, HttpError, TokenUsage};
+use crate::id::PhaseId;
+use crate::record::{ErrorDetail, Outcome, Usage};
+use crate::sys::socket;
+use crate::sys::uring::{Completion, Operation};
+use crate::units::Nanos;
+
+impl Core {
+    /// Handles everything that completed; all of it happened at `now` as far as anyone can tell.
+    pub(super) fn handle_completions(&mut self, now: Nanos) {
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            match completion.tag.operation {
+                Operation::Wake => {
+                    self.exchange.links[self.id.index()].waker.event().drain();
+                    self.watching = false;
+                }
+                Operation::Cancel => {}
+                Operation::Connect => self.connect_completed(completion, now),
+                Operation::Send => self.send_completed(completion, now),
+                Operation::Receive => self.receive_completed(completion, now),
+            }
+        }
+        self.completions = completions;
+    }
+
+    fn connect_completed(&mut self, completion: Completion, now: Nanos) {
+        let index = completion.tag.index;
+        let place = self.slab.get(index);
+        debug_assert_eq!(place.generation, completion.tag.generation, "a place waits for its completions");
+        place.operations -= 1;
+        if place.state == State::Closing {
+            // Cancelled too late: the connection may be there all the same, and is closed.
+            return self.close_if_quiet(index);
+        }
+        if completion.result < 0 {
+            return self.connect_failed(index, failure::connecting(-completion.result), now);
+        }
+        place.state = State::Busy;
+        place.receiving = true;
+        place.operations += 1;
+        let (generation, socket) = (place.generation, place.raw_socket());
+        let request = place.request();
+        if !request.resent {
+            request.connected = now;
+        }
+        request.last_life = now;
+        self.ring.receive(index, generation, socket);
+        self.to_send.push_back(index);
+    }
+
+    fn send_completed(&mut self, completion: Completion, now: Nanos) {
+        let index = completion.tag.index;
+        let length = self.ring.request_length(index);
+        let place = self.slab.get(index);
+        place.operations -= 1;
+        place.sending = false;
+        match place.state {
+            State::Closing => return self.close_if_quiet(index),
+            State::Busy => {}
+            state => unreachable!("a send completed on a connection that is {state:?}"),
+        }
+        if completion.result < 0 {
+            // The server may have answered before it stopped reading (413 and the like): the receive decides what the request was.
+            if !place.receiving {
+                self.lose(index, failure::broken(-completion.result), now);
+            }
+            return;
+        }
+        let (generation, socket) = (place.generation, place.raw_socket());
+        let request = place.request();
+        request.last_life = now;
+        request.bytes_sent += completion.result as u32;
+        let sent = request.bytes_sent as usize;
+        if sent < length {
+            place.sending = true;
+            place.operations += 1;
+            return self.ring.send(index, generation, socket, sent);
+        }
+        request.send_end = now;
+        match request.credit.cancel_after {
+            None => {}
+            Some(Nanos::ZERO) => self.cancel(index, now),
+            Some(delay) => {
+                let guest = Guest { index, serial: request.serial };
+                self.cancels.add(now + delay, guest);
+            }
+        }
+    }
+
+    fn receive_completed(&mut self, completion: Completion, now: Nanos) {
+        let index = completion.tag.index;
+        let place = self.slab.get(index);
+        if !completion.more {
+            place.operations -= 1;
+            place.receiving = false;
+        }
+        if let Some(buffer) = completion.buffer {
+            if completion.result > 0 {
+                self.received(index, buffer, completion.result as usize, now);
+            }
+            self.ring.recycle(buffer);
+        } else if completion.result == -libc::ENOBUFS {
+            // Not an end: armed again below.
+        } else if completion.result <= 0 {
+            self.input_ended(index, -completion.result, now);
+        }
+        self.continue_receiving(index, completion);
+    }
+
+    /// Arms the receive again if it ended although the connection goes on, and lets go of a connection that waited for this completion.
+    fn continue_receiving(&mut self, index: u32, completion: Completion) {
+        if completion.more {
+            return;
+        }
+        let place = self.slab.get(index);
+        match place.state {
+            State::Busy | State::Idle if place.generation == completion.tag.generation => {
+                place.receiving = true;
+                place.operations += 1;
+                let (generation, socket) = (place.generation, place.raw_socket());
+                self.ring.receive_again(index, generation, socket);
+            }
+            State::Closing => self.close_if_quiet(index),
+            _ => {}
+        }
+    }
+
+    fn received(&mut self, index: u32, buffer: crate::sys::uring::BufferId, length: usize, now: Nanos) {
+        let place = self.slab.get(index);
+        match place.state {
+            State::Busy => {}
+            State::Idle => {
+                // Bytes that nobody asked for: the connection is out of step.
+                self.forget_idle(index);
+                return self.close(index);
+            }
+            _ => return,
+        }
+        let bytes = self.ring.bytes(buffer, length);
+        let outcome = place.reader.feed(bytes, &mut self.scratch);
+        let request = place.request.as_mut().expect("a busy connection carries a request");
+        request.last_life = now;
+        if request.first_byte == Nanos::ZERO {
+            request.first_byte = now;
+        }
+        match outcome {
+            Ok(feed) => {
+                self.note(index, feed, now);
+                if feed.complete {
+                    self.answered(index, feed.consumed == length, now);
+                }
+            }
+            Err(error) => self.fail(index, Outcome::Error, failure::protocol(error), now),
+        }
+    }
+
+    /// Stamps what a read brought.
+    fn note(&mut self, index: u32, feed: Feed, now: Nanos) {
+        let request = self.slab.get(index).request.as_mut().expect("a busy connection carries a request");
+        if feed.head_completed {
+            request.head = now;
+        }
+        if feed.body_bytes > 0 {
+            request.bytes_received += u64::from(feed.body_bytes);
+            request.chunks_received += 1;
+        }
+        for _ in 0..feed.contents {
+            if request.content_events > 0 {
+                self.recorder.keep_gap(&mut request.gaps, now.since(request.last_content));
+            } else {
+                request.first_content = now;
+            }
+            request.last_content = now;
+            request.content_events += 1;
+        }
+        if feed.outputs > 0 && request.first_output == Nanos::ZERO {
+            request.first_output = now;
+        }
+    }
+
+    /// The peer closed its side (`errno` 0) or the connection broke.
+    fn input_ended(&mut self, index: u32, errno: i32, now: Nanos) {
+        let place = self.slab.get(index);
+        match place.state {
+            State::Idle => {
+                self.forget_idle(index);
+                self.close(index);
+            }
+            State::Busy if errno == 0 => match place.reader.end_of_input(&mut self.scratch) {
+                Ok(feed) => {
+                    self.note(index, feed, now);
+                    self.answered(index, false, now);
+                }
+                Err(error) => self.lose(index, failure::protocol(error), now),
+            },
+            State::Busy => self.lose(index, failure::broken(errno), now),
+            _ => {}
+        }
+    }
+
+    /// The connection is gone. A request on a reused connection of which no response byte had arrived is sent once more: the server closed the
+    /// connection while it was idle, and never saw the request (RFC 9112, 9.3.1).
+    fn lose(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
+        let place = self.slab.get(index);
+        let retry = place
+            .request
+            .filter(|request| request.connection_reused && !request.resent && !place.reader.got_any_byte());
+        if let Some(mut request) = retry
+            && let Some(fresh) = self.slab.claim()
+        {
+            self.recorder.forget_gaps(&mut request.gaps);
+            self.slab.relink(index, fresh);
+            self.slab.get(index).request = None;
+            self.close(index);
+            self.counters.resends += 1;
+            return self.connect(fresh, request.again(), now);
+        }
+        self.fail(index, Outcome::Error, detail, now);
+    }
+
+    /// The response is complete.
+    fn answered(&mut self, index: u32, in_step: bool, now: Nanos) {
+        let place = self.slab.get(index);
+        let keep = in_step && place.reader.keep_alive() && !place.sending && place.receiving;
+        match place.reader.failure() {
+            None => self.finish(index, Outcome::Success, 0, now),
+            Some(failure) => {
+                let error = self.recorder.intern(failure::response(failure));
+                self.finish(index, Outcome::Error, error, now);
+            }
+        }
+        if keep {
+            let place = self.slab.get(index);
+            place.state = State::Idle;
+            place.served += 1;
+            self.idle.push(index);
+        } else {
+            self.close(index);
+        }
+    }
+
+    /// Disconnects a request because its credit says so.
+    pub(super) fn cancel(&mut self, index: u32, now: Nanos) {
+        let delay = self.slab.get(index).request().credit.cancel_after.unwrap_or(Nanos::ZERO);
+        self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
+    }
+
+    /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
+    pub(super) fn cut(&mut self, phase: PhaseId, silent_since: Option<Nanos>, now: Nanos) {
+        let mut at = self.slab.oldest();
+        while let Some(index) = at {
+            at = self.slab.younger(index);
+            let request = self.slab.get(index).request();
+            let silent = silent_since.is_none_or(|since| request.last_life < since);
+            if request.credit.phase == phase && silent {
+                self.fail(index, Outcome::Truncated, failure::truncated(), now);
+            }
+        }
+    }
+
+    /// Ends a request that did not succeed, and its connection.
+    pub(super) fn fail(&mut self, index: u32, outcome: Outcome, detail: ErrorDetail, now: Nanos) {
+        let error = self.recorder.intern(detail);
+        self.finish(index, outcome, error, now);
+        self.close(index);
+    }
+
+    /// Ends the request of a connection: record, counts, slot.
+    fn finish(&mut self, index: u32, outcome: Outcome, error: u32, now: Nanos) {
+        self.slab.unlink(index);
+        let place = self.slab.get(index);
+        let mut request: Request = place.request.take().expect("a request ends once");
+        let ending = Ending {
+            outcome,
+            error,
+            status: place.reader.status(),
+            missing_done: outcome == Outcome::Success && place.reader.missing_done(),
+            usage: usage(place.reader.usage()),
+            at: now,
+        };
+        self.recorder.finish(&mut request, ending);
+        let phase = request.credit.phase.index();
+        self.phases[phase].in_flight -= 1;
+        self.exchange.links[self.id.index()].progress.phase(phase).count_ended(outcome);
+        self.progressed = true;
+    }
+
+    /// Ends a connection. Its place is free once every operation on it has completed.
+    pub(super) fn close(&mut self, index: u32) {
+        let place = self.slab.get(index);
+        let connecting = place.state == State::Connecting && place.operations > 0;
+        place.state = State::Closing;
+        place.reader.begin(&mut self.scratch);
+        if connecting {
+            let generation = place.generation;
+            self.ring.cancel_connect(index, generation);
+        } else if place.operations > 0
+            && let Some(socket) = place.borrow_socket()
+        {
+            socket::shut_down(socket);
+        }
+        self.close_if_quiet(index);
+    }
+
+    fn close_if_quiet(&mut self, index: u32) {
+        let place = self.slab.get(index);
+        if place.state == State::Closing && place.operations == 0 {
+            self.slab.vacate(index);
+        }
+    }
+
+    fn forget_idle(&mut self, index: u32) {
+        self.idle.retain(|&idle| idle != index);
+    }
+}
+
+fn usage(counts: TokenUsage) -> Usage {
+    Usage {
+        prompt_tokens: counts.prompt,
+        completion_tokens: counts.completion,
+        total_tokens: counts.total,
+        reasoning_tokens: counts.reasoning,
+        cache_read_tokens: counts.cache_read,
+    }
+}

@@ -1,0 +1,170 @@
+//! One connection and the request that it carries.
+//!
+//! ```text
+//!            connect            sent whole, answered
+//! Vacant -> Connecting -> Busy ----------------------> Idle -> Busy ...
+//!    ^          |          |                             |
+//!    |          +----------+---------- Closing <---------+
+//!    +------------------------ last completion seen
+//! ```
+//!
+//! A request lives in a connection from its start to its end. A connection that must go is shut down at once but keeps its place until every
+//! operation on it has completed: a late completion then finds the place unchanged, or a newer generation that tells it to go away.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use crate::credit::Credit;
+use crate::http::ResponseReader;
+use crate::record::GapChain;
+use crate::units::Nanos;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: the place is free.
+    Vacant,
+    /// Waiting for the connection; carries a request.
+    Connecting,
+    /// Carries a request.
+    Busy,
+    /// Waits for the next request.
+    Idle,
+    /// Shut down; waits for its last completion.
+    Closing,
+}
+
+/// A request on its way. Times are monotonic; zero is "not yet".
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    /// Number among the requests of this core.
+    pub(super) serial: u64,
+    /// The permission it was sent under.
+    pub(super) credit: Credit,
+    /// When the schedule wanted it to start.
+    pub(super) intended: Nanos,
+    /// When a free slot took the credit.
+    pub(super) issued: Nanos,
+    /// Just before the first byte (or the connect) was handed to the kernel.
+    pub(super) start: Nanos,
+    /// Connection established.
+    pub(super) connected: Nanos,
+    /// Last byte handed to the kernel.
+    pub(super) send_end: Nanos,
+    /// First response byte.
+    pub(super) first_byte: Nanos,
+    /// Response head complete.
+    pub(super) head: Nanos,
+    /// First content.
+    pub(super) first_content: Nanos,
+    /// First content that is not reasoning.
+    pub(super) first_output: Nanos,
+    /// Latest content.
+    pub(super) last_content: Nanos,
+    /// Latest byte in either direction: what the drain's stall rule looks at.
+    pub(super) last_life: Nanos,
+    /// Contents so far.
+    pub(super) content_events: u32,
+    /// Bytes handed to the kernel.
+    pub(super) bytes_sent: u32,
+    /// Body bytes received.
+    pub(super) bytes_received: u64,
+    /// Reads that carried body bytes.
+    pub(super) chunks_received: u32,
+    /// Gaps between contents.
+    pub(super) gaps: GapChain,
+    /// The connection had carried an earlier request.
+    pub(super) connection_reused: bool,
+    /// Already sent a second time after a reused connection died.
+    pub(super) resent: bool,
+}
+
+impl Request {
+    /// A request that starts now under `credit`.
+    pub(super) fn new(serial: u64, credit: Credit, intended: Nanos, now: Nanos) -> Self {
+        Self {
+            serial,
+            credit,
+            intended,
+            issued: now,
+            start: now,
+            connected: Nanos::ZERO,
+            send_end: Nanos::ZERO,
+            first_byte: Nanos::ZERO,
+            head: Nanos::ZERO,
+            first_content: Nanos::ZERO,
+            first_output: Nanos::ZERO,
+            last_content: Nanos::ZERO,
+            last_life: now,
+            content_events: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            chunks_received: 0,
+            gaps: GapChain::EMPTY,
+            connection_reused: false,
+            resent: false,
+        }
+    }
+
+    /// The same request, to be sent again from the first byte. Start and intended start stay: the user waited since then.
+    pub(super) fn again(self) -> Self {
+        Self { bytes_sent: 0, send_end: Nanos::ZERO, connection_reused: false, resent: true, ..self }
+    }
+}
+
+/// Index that means "none" in the chain of active connections.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One place for a connection.
+pub(super) struct Connection {
+    pub(super) state: State,
+    /// Raised whenever the place is taken, so that operations of earlier tenants are recognised. 24 bits travel with an operation.
+    pub(super) generation: u32,
+    pub(super) socket: Option<OwnedFd>,
+    /// Operations whose last completion has not been seen.
+    pub(super) operations: u8,
+    /// Whether the multishot receive is armed.
+    pub(super) receiving: bool,
+    /// Whether a send is on its way.
+    pub(super) sending: bool,
+    /// Requests that ended well here.
+    pub(super) served: u32,
+    /// The request, while connecting or busy.
+    pub(super) request: Option<Request>,
+    pub(super) reader: ResponseReader,
+    /// Neighbours in the chain of active connections, oldest start first.
+    pub(super) previous: u32,
+    pub(super) next: u32,
+}
+
+impl Connection {
+    pub(super) fn vacant() -> Self {
+        Self {
+            state: State::Vacant,
+            generation: 0,
+            socket: None,
+            operations: 0,
+            receiving: false,
+            sending: false,
+            served: 0,
+            request: None,
+            reader: ResponseReader::new(),
+            previous: NONE,
+            next: NONE,
+        }
+    }
+
+    /// The descriptor for an operation.
+    pub(super) fn raw_socket(&self) -> RawFd {
+        self.socket.as_ref().expect("a connection in use has a socket").as_raw_fd()
+    }
+
+    /// The socket, while there is one.
+    pub(super) fn borrow_socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The request of a connection that carries one.
+    pub(super) fn request(&mut self) -> &mut Request {
+        self.request.as_mut().expect("a connecting or busy connection carries a request")
+    }
+}

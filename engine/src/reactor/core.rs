@@ -1,0 +1,403 @@
+//! The loop of one core.
+//!
+//! A turn: carry out commands, start what may start, act on deadlines, publish counts, submit and wait, handle what completed. The clock is read
+//! once before and once after the wait; everything that arrived in one turn carries the same time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::connection::{Request, State};
+use super::deadline::{Deadlines, Guest};
+use super::recorder::Recorder;
+use super::slab::Slab;
+use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
+use crate::clock;
+use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
+use crate::http::{self, ScratchPool};
+use crate::id::{CoreId, PhaseId};
+use crate::plan::{Arrival, RequestImages};
+use crate::record::{ErrorDetail, Outcome};
+use crate::sys::socket::{self, KernelAddress};
+use crate::sys::uring::{Completion, Ring};
+use crate::units::Nanos;
+
+/// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
+const SENDS_PER_TURN: usize = 8;
+/// While connecting fails, a closed loop starts at most one request per core in this time: a dead server is asked 2,000 times a second, not
+/// as fast as the kernel can refuse.
+const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
+/// Longest sleep without work.
+const IDLE_WAIT: Nanos = Nanos::from_secs(1);
+
+/// One phase as this core sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PhaseRun {
+    /// Credits may be taken.
+    open: bool,
+    /// Requests that may be in flight here.
+    slots: u32,
+    /// Requests in flight here.
+    pub(super) in_flight: u32,
+    /// A credit that is not due yet, or that waits for a connection.
+    held: Option<Credit>,
+    /// Whether starts follow returns rather than a schedule.
+    closed_loop: bool,
+}
+
+/// A reactor core.
+pub(crate) struct Core {
+    pub(super) id: CoreId,
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) ring: Ring,
+    pub(super) slab: Slab,
+    pub(super) idle: Vec<u32>,
+    pub(super) to_send: VecDeque<u32>,
+    pub(super) phases: Vec<PhaseRun>,
+    pub(super) recorder: Recorder,
+    pub(super) scratch: ScratchPool,
+    pub(super) cancels: Deadlines,
+    pub(super) completions: Vec<Completion>,
+    pub(super) images: RequestImages,
+    pub(super) ids: RequestIds,
+    pub(super) address: KernelAddress,
+    pub(super) request_timeout: Nanos,
+    pub(super) serial: u64,
+    /// No closed-loop start before this instant: connecting failed a moment ago.
+    pub(super) paused_until: Nanos,
+    pub(super) shutting_down: bool,
+    pub(super) watching: bool,
+    /// Something happened that the coordinator waits for.
+    pub(super) notify: bool,
+    /// A request started or ended in this turn.
+    pub(super) progressed: bool,
+    pub(super) counters: CoreCounters,
+}
+
+impl Core {
+    /// Makes the core. Must be called on the thread that will run it.
+    ///
+    /// # Errors
+    /// The host refuses io_uring.
+    pub(crate) fn new(plan: CorePlan, exchange: Arc<Exchange>) -> Result<Self, ReactorError> {
+        let tails = plan.images.entries.iter().map(|image| Arc::clone(&image.tail)).collect();
+        let ring = Ring::new(plan.connections, Arc::clone(&plan.images.head), tails, plan.address)
+            .map_err(ReactorError::setup)?;
+        let phases = plan
+            .phases
+            .iter()
+            .map(|phase| PhaseRun {
+                open: false,
+                slots: 0,
+                in_flight: 0,
+                held: None,
+                closed_loop: phase.arrival == Arrival::ClosedLoop,
+            })
+            .collect();
+        Ok(Self {
+            id: plan.id,
+            ring,
+            slab: Slab::new(plan.connections),
+            idle: Vec::with_capacity(plan.connections),
+            to_send: VecDeque::with_capacity(plan.connections),
+            phases,
+            recorder: Recorder::new(plan.id, &plan.phases, plan.images.clone(), plan.streaming, plan.journal),
+            scratch: ScratchPool::new(64, 4096),
+            cancels: Deadlines::with_capacity(1024),
+            completions: Vec::with_capacity(4096),
+            images: plan.images,
+            ids: plan.ids,
+            address: plan.address,
+            request_timeout: plan.request_timeout,
+            serial: 0,
+            paused_until: Nanos::ZERO,
+            shutting_down: false,
+            watching: false,
+            notify: false,
+            progressed: false,
+            counters: CoreCounters::default(),
+            exchange,
+        })
+    }
+
+    /// Runs until told to shut down and nothing is left.
+    ///
+    /// # Errors
+    /// The ring failed. What was recorded so far has been handed to the journal.
+    pub(crate) fn run(mut self) -> Result<CoreReport, ReactorError> {
+        let born = clock::monotonic();
+        let mut slept = Nanos::ZERO;
+        let mut now = born;
+        let outcome = loop {
+            self.take_commands(now);
+            self.start_requests(now);
+            self.act_on_deadlines(now);
+            self.submit_sends();
+            self.publish();
+            if self.shutting_down && self.wind_down() {
+                break Ok(());
+            }
+            let before = clock::monotonic();
+            if let Err(error) = self.submit_and_wait(before) {
+                break Err(ReactorError::Ring(error));
+            }
+            now = clock::monotonic();
+            slept = slept + now.since(before);
+            self.handle_completions(now);
+        };
+        let ring = self.ring.counters();
+        self.counters = CoreCounters {
+            enters: ring.enters,
+            completions: ring.completions,
+            buffer_shortages: ring.buffer_shortages,
+            overflows: ring.overflows,
+            life: now.since(born),
+            busy: now.since(born).since(slept),
+            ..self.counters
+        };
+        let (histograms, errors) = self.recorder.close();
+        outcome.map(|()| CoreReport { histograms, errors, counters: self.counters })
+    }
+
+    fn take_commands(&mut self, now: Nanos) {
+        while let Some(command) = self.exchange.links[self.id.index()].next_command() {
+            match command {
+                Command::Allow { phase, slots } => {
+                    let run = &mut self.phases[phase.index()];
+                    run.open = true;
+                    run.slots = slots;
+                }
+                Command::Close { phase } => {
+                    let run = &mut self.phases[phase.index()];
+                    run.open = false;
+                    let link = &self.exchange.links[self.id.index()];
+                    let start = self.exchange.gates[phase.index()].start();
+                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                        link.progress.phase(phase.index()).count_unsent();
+                    }
+                    link.acknowledge_close(phase);
+                    self.notify = true;
+                }
+                Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Shutdown => self.shutting_down = true,
+            }
+        }
+    }
+
+    /// Starts every request that has a credit, a slot and its time.
+    fn start_requests(&mut self, now: Nanos) {
+        for index in 0..self.phases.len() {
+            while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
+                let Some(credit) = self.next_credit(index) else { break };
+                let gate = &self.exchange.gates[index];
+                let intended = gate.start() + credit.intended;
+                let paused = self.phases[index].closed_loop && now < self.paused_until;
+                let due = intended <= now && !paused;
+                if !due || now >= gate.stop_at() || !self.start(credit, intended, now) {
+                    self.phases[index].held = Some(credit);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn next_credit(&mut self, phase: usize) -> Option<Credit> {
+        if let Some(held) = self.phases[phase].held.take() {
+            return Some(held);
+        }
+        let gate = &self.exchange.gates[phase];
+        let credit = gate.take();
+        if credit.is_some() && gate.is_empty() {
+            // The last credit has left the queue: the coordinator refills it, or learns that the phase has sent everything.
+            self.notify = true;
+        }
+        credit
+    }
+
+    /// Starts a request; `false` when every place for a connection is taken by one that is still closing.
+    fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
+        let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
+        let intended = if closed_loop { now } else { intended };
+        let mut request = Request::new(self.serial, credit, intended, now);
+        if let Some(index) = self.idle.pop() {
+            request.connection_reused = true;
+            self.account_start(credit.phase);
+            self.slab.link(index);
+            let place = self.slab.get(index);
+            place.state = State::Busy;
+            place.request = Some(request);
+            place.reader.begin(&mut self.scratch);
+            self.to_send.push_back(index);
+            return true;
+        }
+        let Some(index) = self.slab.claim() else { return false };
+        self.account_start(credit.phase);
+        self.slab.link(index);
+        self.connect(index, request, now);
+        true
+    }
+
+    fn account_start(&mut self, phase: PhaseId) {
+        self.serial += 1;
+        self.progressed = true;
+        self.phases[phase.index()].in_flight += 1;
+        self.exchange.links[self.id.index()].progress.phase(phase.index()).count_sent();
+    }
+
+    /// Opens a connection for `request` in the claimed place `index`.
+    pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
+        let place = self.slab.get(index);
+        place.request = Some(request);
+        place.reader.begin(&mut self.scratch);
+        match socket::stream_socket(&self.address) {
+            Ok(socket) => {
+                place.socket = Some(socket);
+                place.state = State::Connecting;
+                place.operations += 1;
+                let (generation, socket) = (place.generation, place.raw_socket());
+                self.counters.connections += 1;
+                self.ring.connect(index, generation, socket);
+            }
+            Err(error) => {
+                place.state = State::Connecting;
+                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
+            }
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
+        self.paused_until = now + FAILURE_PAUSE;
+        self.fail(index, Outcome::Error, detail, now);
+    }
+
+    fn act_on_deadlines(&mut self, now: Nanos) {
+        while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
+            let still_there = self.slab.get(index).request.is_some_and(|request| request.serial == serial);
+            if still_there {
+                self.cancel(index, now);
+            }
+        }
+        while let Some(index) = self.slab.oldest() {
+            let start = self.slab.get(index).request().issued;
+            if now.since(start) < self.request_timeout {
+                break;
+            }
+            self.fail(index, Outcome::Error, failure::timeout(self.request_timeout), now);
+        }
+    }
+
+    /// Hands the next sends to the ring. The clock is read here, right before the enter that carries them out.
+    fn submit_sends(&mut self) {
+        if self.to_send.is_empty() {
+            return;
+        }
+        let now = clock::monotonic();
+        let mut submitted = 0;
+        while submitted < SENDS_PER_TURN {
+            let Some(index) = self.to_send.pop_front() else { break };
+            let place = self.slab.get(index);
+            if place.state != State::Busy || place.sending {
+                continue; // cut before its turn came
+            }
+            let Some(request) = place.request.as_mut().filter(|request| request.bytes_sent == 0) else { continue };
+            if request.connected == Nanos::ZERO && !request.resent {
+                request.start = now;
+            }
+            let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
+            let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
+            place.sending = true;
+            place.operations += 1;
+            let (generation, socket) = (place.generation, place.raw_socket());
+            let block = &self.images.ids;
+            self.ring.prepare_request(index, image, |out| {
+                http::patch_ids(
+                    &block.template,
+                    block.request_id_at,
+                    &block.correlation_id_at,
+                    &http::format_uuid(request_id.0, request_id.1),
+                    &http::format_uuid(session_id.0, session_id.1),
+                    out,
+                )
+            });
+            self.ring.send(index, generation, socket, 0);
+            submitted += 1;
+        }
+    }
+
+    /// Tells the coordinator what it waits for.
+    fn publish(&mut self) {
+        let wanted = self.progressed && self.exchange.attention.load(Ordering::Relaxed);
+        if self.notify || wanted {
+            self.exchange.coordinator.wake();
+        }
+        self.notify = false;
+        self.progressed = false;
+    }
+
+    /// Submits, then sleeps until something completes, is due, or arrives from the coordinator.
+    fn submit_and_wait(&mut self, now: Nanos) -> io::Result<()> {
+        let link = &self.exchange.links[self.id.index()];
+        if !self.watching {
+            self.ring.watch(link.waker.event().as_raw_fd());
+            self.watching = true;
+        }
+        let deadline = self.next_deadline();
+        if !self.to_send.is_empty() || deadline <= now {
+            return self.ring.turn(Nanos::ZERO, &mut self.completions);
+        }
+        let hungry =
+            self.phases.iter().any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
+        link.announce_sleep(hungry);
+        let work = !link.is_quiet()
+            || (hungry && self.phases.iter().zip(&self.exchange.gates).any(|(run, gate)| run.wants(gate)));
+        let wait = if work { Nanos::ZERO } else { deadline.since(now).min(IDLE_WAIT) };
+        let outcome = self.ring.turn(wait, &mut self.completions);
+        self.exchange.links[self.id.index()].waker.awake();
+        outcome
+    }
+
+    fn next_deadline(&self) -> Nanos {
+        let mut next = self.cancels.next().unwrap_or(Nanos::MAX);
+        if let Some(index) = self.slab.oldest() {
+            let start = self.slab.peek(index).request.as_ref().map_or(Nanos::MAX, |request| request.issued);
+            next = next.min(start + self.request_timeout);
+        }
+        for (run, gate) in self.phases.iter().zip(&self.exchange.gates) {
+            let Some(held) = run.held.filter(|_| run.open && run.in_flight < run.slots) else { continue };
+            let due = if run.closed_loop { self.paused_until } else { gate.start() + held.intended };
+            // A credit that may not start any more only waits for the coordinator to close the phase.
+            if due < gate.stop_at() {
+                next = next.min(due);
+            }
+        }
+        next
+    }
+
+    /// Closes what is left once nothing is in flight; `true` when every operation has completed.
+    fn wind_down(&mut self) -> bool {
+        if self.slab.active() > 0 {
+            return false;
+        }
+        while let Some(index) = self.idle.pop() {
+            self.close(index);
+        }
+        if self.slab.in_use() > 0 {
+            return false;
+        }
+        if self.watching {
+            // The watch is the last operation: complete it.
+            self.exchange.links[self.id.index()].waker.event().signal();
+            return false;
+        }
+        true
+    }
+}
+
+impl PhaseRun {
+    fn wants(&self, gate: &PhaseGate) -> bool {
+        self.open && self.held.is_none() && self.in_flight < self.slots && !gate.is_empty()
+    }
+}

@@ -1,0 +1,80 @@
+//! From what happened on a connection to the failure that the record shows.
+
+use std::io;
+
+use crate::http::{FailureKind, HttpError, ResponseFailure};
+use crate::record::{ErrorDetail, FailureClass};
+use crate::units::Nanos;
+
+fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetail {
+    ErrorDetail { class, code, type_name: class.type_name().to_owned(), message }
+}
+
+/// No connection.
+pub(super) fn connecting(errno: i32) -> ErrorDetail {
+    let error = io::Error::from_raw_os_error(errno);
+    match errno {
+        libc::ECONNREFUSED => detail(FailureClass::ConnectionRefused, None, format!("connect: {error}")),
+        libc::EADDRNOTAVAIL | libc::EADDRINUSE => detail(
+            FailureClass::ConnectFailed,
+            None,
+            format!("connect: no local port is left for this destination ({error}); see net.ipv4.ip_local_port_range"),
+        ),
+        libc::EMFILE | libc::ENFILE => detail(
+            FailureClass::ConnectFailed,
+            None,
+            format!("socket: no file descriptor is left ({error}); raise the limit (ulimit -n)"),
+        ),
+        _ => detail(FailureClass::ConnectFailed, None, format!("connect: {error}")),
+    }
+}
+
+/// The connection broke while a request was on it.
+pub(super) fn broken(errno: i32) -> ErrorDetail {
+    let error = io::Error::from_raw_os_error(errno);
+    detail(FailureClass::ConnectionReset, None, format!("connection broke: {error}"))
+}
+
+/// Bytes that are no response, or an end in the wrong place.
+pub(super) fn protocol(error: HttpError) -> ErrorDetail {
+    let class = match error {
+        HttpError::Disconnected => FailureClass::ServerDisconnected,
+        HttpError::IncompleteBody => FailureClass::IncompleteBody,
+        error if error.is_too_large() => FailureClass::TooLarge,
+        _ => FailureClass::MalformedResponse,
+    };
+    detail(class, None, error.to_string())
+}
+
+/// A complete response that is not a success.
+pub(super) fn response(failure: ResponseFailure) -> ErrorDetail {
+    let class = match failure.kind {
+        FailureKind::Status => FailureClass::HttpStatus,
+        FailureKind::StreamError => FailureClass::StreamError,
+        FailureKind::TruncatedStream => FailureClass::TruncatedStream,
+        FailureKind::NoContent => FailureClass::NoContent,
+        FailureKind::InvalidBody => FailureClass::InvalidBody,
+        FailureKind::ContentEncoding => FailureClass::ContentEncoding,
+    };
+    let type_name = failure.type_name.unwrap_or_else(|| class.type_name().to_owned());
+    ErrorDetail { class, code: failure.code, type_name, message: failure.message }
+}
+
+/// The request outlived its timeout.
+pub(super) fn timeout(limit: Nanos) -> ErrorDetail {
+    detail(FailureClass::Timeout, None, format!("no complete response within the request timeout of {limit}"))
+}
+
+/// The phase's `cancellation` disconnected.
+pub(super) fn cancelled(delay: Nanos) -> ErrorDetail {
+    detail(
+        FailureClass::Cancelled,
+        Some(499),
+        format!("Request cancelled {:.3}s after being sent", delay.as_secs_f64()),
+    )
+}
+
+/// The engine cut the request.
+pub(super) fn truncated() -> ErrorDetail {
+    detail(FailureClass::Truncated, None, "request cut by the client at the end of the drain or of the run".to_owned())
+}

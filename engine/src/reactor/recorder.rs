@@ -1,0 +1,149 @@
+//! What a core keeps of its finished requests: histograms, error texts, and records for the journal.
+
+use super::connection::Request;
+use crate::id::CoreId;
+use crate::journal::BlockWriter;
+use crate::plan::{PhasePlan, RequestImages};
+use crate::record::{
+    ErrorDetail, ErrorTable, Family, GapArena, GapChain, Outcome, PhaseHistograms, RequestRecord, Usage,
+};
+use crate::units::Nanos;
+
+/// How a request ended, beside its times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    pub(super) outcome: Outcome,
+    /// Index of the failure's text; 0 for successes.
+    pub(super) error: u32,
+    pub(super) status: u16,
+    pub(super) missing_done: bool,
+    pub(super) usage: Usage,
+    pub(super) at: Nanos,
+}
+
+/// The figures of one core. Nothing here allocates once every distinct error text has been seen.
+pub(super) struct Recorder {
+    core: CoreId,
+    streaming: bool,
+    images: RequestImages,
+    histograms: Vec<PhaseHistograms>,
+    errors: ErrorTable,
+    arena: GapArena,
+    journal: Option<BlockWriter>,
+}
+
+impl Recorder {
+    pub(super) fn new(
+        core: CoreId,
+        phases: &[PhasePlan],
+        images: RequestImages,
+        streaming: bool,
+        journal: Option<BlockWriter>,
+    ) -> Self {
+        Self {
+            core,
+            streaming,
+            images,
+            histograms: phases.iter().map(|_| PhaseHistograms::new()).collect(),
+            errors: ErrorTable::default(),
+            arena: GapArena::with_capacity(4096),
+            journal,
+        }
+    }
+
+    /// The index of a failure's text.
+    pub(super) fn intern(&mut self, detail: ErrorDetail) -> u32 {
+        self.errors.intern(detail)
+    }
+
+    /// Keeps the gap between two contents of an open stream.
+    pub(super) fn keep_gap(&mut self, chain: &mut GapChain, gap: Nanos) {
+        self.arena.push(chain, gap.0);
+    }
+
+    /// Drops what was kept of a request that starts over.
+    pub(super) fn forget_gaps(&mut self, chain: &mut GapChain) {
+        self.arena.release(chain);
+    }
+
+    /// A request has ended.
+    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending) {
+        let record = RequestRecord {
+            phase: request.credit.phase,
+            core: self.core,
+            outcome: ending.outcome,
+            sequence: request.credit.sequence,
+            image: request.credit.image,
+            error: ending.error,
+            status: ending.status,
+            connection_reused: request.connection_reused,
+            resent: request.resent,
+            missing_done: ending.missing_done,
+            intended: request.intended,
+            issued: request.issued,
+            start: request.start,
+            connected: request.connected,
+            send_end: request.send_end,
+            first_byte: request.first_byte,
+            head: request.head,
+            first_content: request.first_content,
+            first_output: request.first_output,
+            last_content: request.last_content,
+            end: ending.at,
+            content_events: request.content_events,
+            bytes_sent: request.bytes_sent,
+            bytes_received: request.bytes_received,
+            chunks_received: request.chunks_received,
+            usage: ending.usage,
+            gaps: Vec::new(),
+        };
+        self.count(&record, request.gaps);
+        if let Some(journal) = &mut self.journal {
+            journal.append(&record, self.arena.pieces(request.gaps));
+        }
+        self.arena.release(&mut request.gaps);
+    }
+
+    fn count(&mut self, record: &RequestRecord, gaps: GapChain) {
+        let histograms = &mut self.histograms[record.phase.index()];
+        histograms.record(Family::SendLag, record.start.since(record.intended).0);
+        if record.connected > Nanos::ZERO {
+            histograms.record(Family::Connect, record.connected.since(record.start).0);
+        }
+        if record.outcome != Outcome::Success {
+            return;
+        }
+        let latency = record.last_content.since(record.start);
+        histograms.record(Family::RequestLatency, latency.0);
+        if let Some(tokens) = self.images.entries[record.image as usize].input_tokens {
+            histograms.record(Family::InputTokens, u64::from(tokens));
+        }
+        let output = record.usage.completion_tokens;
+        if let Some(tokens) = output {
+            histograms.record(Family::OutputTokens, u64::from(tokens));
+        }
+        if !self.streaming {
+            return;
+        }
+        let first = record.first_content.since(record.start);
+        histograms.record(Family::TimeToFirstToken, first.0);
+        histograms.record(Family::FullDecodeDuration, record.end.since(record.first_content).0);
+        if let Some(tokens) = output.filter(|&tokens| tokens >= 2) {
+            histograms.record(Family::InterTokenLatency, latency.since(first).0 / u64::from(tokens - 1));
+        }
+        let mut gaps = self.arena.gaps(gaps);
+        if let Some(second) = gaps.next() {
+            histograms.record(Family::TimeToSecondToken, second);
+            histograms.record(Family::InterChunkLatency, second);
+            gaps.for_each(|gap| histograms.record(Family::InterChunkLatency, gap));
+        }
+    }
+
+    /// Hands over what the journal still lacks, and gives the figures away.
+    pub(super) fn close(mut self) -> (Vec<PhaseHistograms>, Vec<ErrorDetail>) {
+        if let Some(journal) = &mut self.journal {
+            journal.flush();
+        }
+        (self.histograms, self.errors.into_details())
+    }
+}
