@@ -10,7 +10,9 @@
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
 pub mod clock;
+
 pub mod coordinator;
+pub mod credit;
 pub mod id;
 pub mod plan;
 pub mod record;
