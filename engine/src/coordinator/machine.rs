@@ -58,15 +58,13 @@ pub struct Machine {
     outcome: RunOutcome,
 }
 
-/// Whether further phases start.
+/// How far the run as a whole is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
     /// No event has come yet.
     NotBegun,
-    /// Phases start as their turn comes.
+    /// Phases start as their turn comes, drain and end by their own rules.
     Onward,
-    /// A control call failed: no phase starts any more, those under way finish by their own rules.
-    WindingDown,
     /// The user wants out: what is in flight is cut.
     Interrupted,
     /// [`Action::RunEnded`] was given.
@@ -164,7 +162,7 @@ impl Machine {
     }
 
     fn start_next(&mut self, now: Nanos, actions: &mut Vec<Action>) -> bool {
-        if self.course != Course::Onward || !self.may_begin() {
+        if !self.may_begin() {
             return false;
         }
         let phase = &mut self.phases[self.next];
@@ -335,7 +333,6 @@ impl Machine {
                         self.fail(format!(
                             "profiling phase {name} did not start: server profiler start failed: {reason}"
                         ));
-                        self.course = Course::WindingDown;
                         self.skip_rest(actions);
                     }
                     // The user ended the run meanwhile. A start that worked has been followed by its stop.
@@ -366,6 +363,7 @@ impl Machine {
         }
     }
 
+    /// No further phase starts; those under way finish.
     fn skip_rest(&mut self, actions: &mut Vec<Action>) {
         for phase in &mut self.phases[self.next..] {
             phase.skip();
