@@ -1,9 +1,24 @@
 //! The phase machine and the pacer as pure values, and the thread that gives them time.
 
 mod event;
-// mod machine;
-// mod pacer;
+mod live;
+mod machine;
+mod pacer;
+mod phase_run;
+mod profiler;
+mod stream;
+mod thread;
+
+#[cfg(test)]
+mod explorer;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod simulation;
 
 pub use event::{Action, Event, HookCall, PhaseSummary, StopReason, Tally};
-// pub use machine::Machine;
-// pub use pacer::Pacer;
+pub use machine::{Machine, MachineSettings, RunOutcome};
+pub use pacer::{ImageCursor, Pacer};
+
+pub(crate) use live::LiveBoard;
+pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, gate_capacity, tally};

@@ -1,0 +1,340 @@
+//! One phase on its way through the run.
+
+use super::event::{PhaseSummary, StopReason, Tally};
+use crate::plan::{DrainRule, PhasePlan};
+use crate::units::Nanos;
+
+/// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
+const STALL_CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// Where a phase stands. Each state holds only what is true in it.
+///
+/// ```text
+///   Waiting --prepare--> Preparing          both --skip--> Skipped
+///      |                     |
+///      +--------start--------+
+///      v
+///   Sending --stop_issuing--> Stopping
+///      |                         |
+///      | finish_sending          | issuing_stopped
+///      v                         |
+///   Draining <-------------------+
+///      |
+///      | complete
+///      v
+///   Complete
+/// ```
+#[derive(Debug)]
+pub(super) enum PhaseState {
+    /// Its turn has not come.
+    Waiting,
+    /// Its turn has come, but the server profiler has not answered yet.
+    Preparing,
+    /// Its clock runs and its credits may start requests.
+    Sending(Sending),
+    /// Its credits are being taken back.
+    Stopping(Stopping),
+    /// It sends nothing more and waits for requests in flight.
+    Draining(Draining),
+    /// Everything that belongs to it is accounted for.
+    Complete {
+        /// The final count.
+        sent: u64,
+    },
+    /// It never started and never will.
+    Skipped,
+}
+
+#[derive(Debug)]
+pub(super) struct Sending {
+    start: Nanos,
+    /// Credits that exist in all, once the last one is in its queue.
+    issued: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Stopping {
+    start: Nanos,
+    reason: StopReason,
+}
+
+#[derive(Debug)]
+pub(super) struct Draining {
+    start: Nanos,
+    sending_complete: Nanos,
+    reason: StopReason,
+    /// The frozen count: what must return.
+    sent: u64,
+    cut: bool,
+    /// When to look for silent requests next; only under [`DrainRule::WhileProgressing`].
+    stall_check: Nanos,
+}
+
+/// A phase's plan, counts and state.
+#[derive(Debug)]
+pub(super) struct PhaseRun {
+    pub(super) plan: PhasePlan,
+    pub(super) state: PhaseState,
+    tally: Tally,
+    limit: u32,
+}
+
+impl PhaseRun {
+    pub(super) fn new(plan: &PhasePlan) -> Self {
+        Self {
+            plan: plan.clone(),
+            state: PhaseState::Waiting,
+            tally: Tally::default(),
+            limit: 0,
+        }
+    }
+
+    // Transitions, in the order of the diagram.
+
+    /// Waiting to Preparing: the profiler was called on behalf of this phase.
+    pub(super) fn prepare(&mut self) {
+        match self.state {
+            PhaseState::Waiting => self.state = PhaseState::Preparing,
+            _ => self.illegal("prepare"),
+        }
+    }
+
+    /// Waiting or Preparing to Sending: the clock of the phase starts at `now`.
+    pub(super) fn start(&mut self, now: Nanos) {
+        match self.state {
+            PhaseState::Waiting | PhaseState::Preparing => {
+                self.state = PhaseState::Sending(Sending {
+                    start: now,
+                    issued: None,
+                });
+            }
+            _ => self.illegal("start"),
+        }
+    }
+
+    /// Waiting or Preparing to Skipped.
+    pub(super) fn skip(&mut self) {
+        match self.state {
+            PhaseState::Waiting | PhaseState::Preparing => self.state = PhaseState::Skipped,
+            _ => self.illegal("skip"),
+        }
+    }
+
+    /// Sending to Stopping: credits that no core has taken are asked back.
+    pub(super) fn stop_issuing(&mut self, reason: StopReason) {
+        match self.state {
+            PhaseState::Sending(Sending { start, .. }) => {
+                self.state = PhaseState::Stopping(Stopping { start, reason });
+            }
+            _ => self.illegal("stop issuing"),
+        }
+    }
+
+    /// Stopping to Draining: `sent` credits were taken by cores and no more will be.
+    pub(super) fn issuing_stopped(&mut self, sent: u64, stall_timeout: Nanos, now: Nanos) {
+        match self.state {
+            PhaseState::Stopping(Stopping { start, reason }) => self.drain(start, reason, sent, stall_timeout, now),
+            _ => self.illegal("take the answer that issuing stopped"),
+        }
+    }
+
+    /// Sending to Draining if every credit that exists was sent and none can follow. Says whether it did.
+    pub(super) fn finish_sending(&mut self, stall_timeout: Nanos, now: Nanos) -> bool {
+        let PhaseState::Sending(Sending {
+            start,
+            issued: Some(issued),
+        }) = self.state
+        else {
+            return false;
+        };
+        // A schedule that ran out before `requests` did was ended by the duration. Its last arrival comes before that moment, but the
+        // phase lasts until it: otherwise a seamless successor of a slow open loop would start early.
+        let ended_by_duration =
+            self.plan.stop.duration.is_some() && self.plan.stop.requests.is_none_or(|requests| issued < requests);
+        if ended_by_duration || self.tally.sent < issued {
+            return false;
+        }
+        self.drain(start, StopReason::Requests, issued, stall_timeout, now);
+        true
+    }
+
+    fn drain(&mut self, start: Nanos, reason: StopReason, sent: u64, stall_timeout: Nanos, now: Nanos) {
+        self.state = PhaseState::Draining(Draining {
+            start,
+            sending_complete: now,
+            reason,
+            sent,
+            cut: false,
+            stall_check: now + stall_timeout,
+        });
+        self.check_counts();
+    }
+
+    /// Draining to Complete if everything returned. Gives the summary if it did.
+    pub(super) fn complete(&mut self, now: Nanos) -> Option<PhaseSummary> {
+        let PhaseState::Draining(Draining {
+            start,
+            sending_complete,
+            reason,
+            sent,
+            cut,
+            ..
+        }) = self.state
+        else {
+            return None;
+        };
+        if self.tally.returned() < sent {
+            return None;
+        }
+        // Cores publish a start and a return at different moments; the frozen count is the one that never lags.
+        self.tally.sent = sent;
+        let tally = self.tally;
+        assert_eq!(
+            tally.sent,
+            tally.succeeded + tally.failed + tally.cancelled + tally.truncated,
+            "phase {}: requests sent and requests accounted for differ: {tally:?}",
+            self.plan.name
+        );
+        self.state = PhaseState::Complete { sent };
+        Some(PhaseSummary {
+            phase: self.plan.id,
+            start,
+            sending_complete,
+            end: now,
+            tally,
+            stop_reason: reason,
+            // A cut that found everything returned already, but not yet published, cut nothing.
+            drain_cut: cut && tally.truncated > 0,
+        })
+    }
+
+    // Facts that arrive without a change of state.
+
+    /// Merges published counts. Cores publish on their own, so an older reading may arrive after a newer one: the larger of each wins.
+    pub(super) fn observe(&mut self, tally: Tally) {
+        let known = &mut self.tally;
+        known.sent = known.sent.max(tally.sent);
+        known.succeeded = known.succeeded.max(tally.succeeded);
+        known.failed = known.failed.max(tally.failed);
+        known.cancelled = known.cancelled.max(tally.cancelled);
+        known.truncated = known.truncated.max(tally.truncated);
+        self.check_counts();
+    }
+
+    /// Notes that `issued` credits exist in all. After [`PhaseRun::stop_issuing`] the news is stale: the frozen count decides.
+    pub(super) fn credits_exhausted(&mut self, issued: u64) {
+        match &mut self.state {
+            PhaseState::Sending(sending) if sending.issued.is_none() => sending.issued = Some(issued),
+            PhaseState::Stopping(_) | PhaseState::Draining(_) | PhaseState::Complete { .. } => {}
+            _ => self.illegal("exhaust its credits"),
+        }
+    }
+
+    /// Raises the limit to `wanted`. Gives the new limit if it changed.
+    pub(super) fn raise_limit(&mut self, wanted: u32) -> Option<u32> {
+        if wanted <= self.limit {
+            return None;
+        }
+        self.limit = wanted;
+        Some(wanted)
+    }
+
+    /// Decides whether requests in flight must be cut now, once. `run_is_over`: no drain rule counts any more.
+    pub(super) fn must_cut(&mut self, run_is_over: bool, now: Nanos) -> bool {
+        let deadline = self.grace_deadline();
+        match &mut self.state {
+            PhaseState::Draining(draining) if !draining.cut => {
+                draining.cut = run_is_over || deadline.is_some_and(|deadline| now >= deadline);
+                draining.cut
+            }
+            _ => false,
+        }
+    }
+
+    /// Decides whether to look for requests that have been silent for the stall timeout, at most once per interval.
+    pub(super) fn must_check_for_silence(&mut self, now: Nanos) -> bool {
+        let drain = self.plan.drain;
+        match &mut self.state {
+            PhaseState::Draining(draining)
+                if drain == DrainRule::WhileProgressing && !draining.cut && now >= draining.stall_check =>
+            {
+                draining.stall_check = now + STALL_CHECK_INTERVAL;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The next moment at which this phase does something by itself.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        match &self.state {
+            PhaseState::Sending(_) => self.sending_deadline(),
+            PhaseState::Draining(draining) if !draining.cut => match self.plan.drain {
+                DrainRule::WhileProgressing => Some(draining.stall_check),
+                DrainRule::Grace(_) => self.grace_deadline(),
+                DrainRule::Unbounded => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// When `duration` ends the sending.
+    pub(super) fn sending_deadline(&self) -> Option<Nanos> {
+        match &self.state {
+            PhaseState::Sending(sending) => self.plan.stop.duration.map(|duration| sending.start + duration),
+            _ => None,
+        }
+    }
+
+    /// When an explicit grace period ends the drain: measured from the start of the phase, also if `requests` ended the sending early.
+    fn grace_deadline(&self) -> Option<Nanos> {
+        match (&self.state, self.plan.drain) {
+            (PhaseState::Draining(draining), DrainRule::Grace(grace)) => {
+                Some(draining.start + self.plan.stop.duration.unwrap_or(Nanos::MAX) + grace)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the phase sends nothing more, ever.
+    pub(super) fn sending_is_complete(&self) -> bool {
+        matches!(self.state, PhaseState::Draining(_) | PhaseState::Complete { .. })
+    }
+
+    /// Requests in flight that still hold slots after the phase stopped sending.
+    pub(super) fn leftover(&self) -> u64 {
+        match &self.state {
+            PhaseState::Draining(draining) => draining.sent.saturating_sub(self.tally.returned()),
+            _ => 0,
+        }
+    }
+
+    /// The limit as last set.
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// No count may exceed what was frozen, and nothing may be counted for a phase that never started.
+    fn check_counts(&self) {
+        let tally = self.tally;
+        let most = match &self.state {
+            PhaseState::Waiting | PhaseState::Preparing | PhaseState::Skipped => 0,
+            PhaseState::Sending(_) | PhaseState::Stopping(_) => return,
+            PhaseState::Draining(draining) => draining.sent,
+            PhaseState::Complete { sent } => *sent,
+        };
+        assert!(
+            tally.sent <= most && tally.returned() <= most,
+            "phase {}: counts exceed the {most} requests that it sent: {tally:?} in state {:?}",
+            self.plan.name,
+            self.state
+        );
+    }
+
+    fn illegal(&self, transition: &str) -> ! {
+        panic!(
+            "phase {} cannot {transition} in state {:?} with counts {:?}",
+            self.plan.name, self.state, self.tally
+        )
+    }
+}

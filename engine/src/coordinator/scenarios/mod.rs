@@ -1,0 +1,25 @@
+//! The scenarios of lifecycle, seamless transitions, interrupts and the profiler on simulated time.
+
+mod interrupt;
+mod lifecycle;
+mod profiler;
+mod seamless;
+
+use super::simulation::{Finished, HookScript, ms};
+
+/// A hook call that takes a millisecond and works.
+const WORKS: HookScript = HookScript {
+    latency: ms(1),
+    succeeds: true,
+};
+
+/// A hook call that takes a millisecond and fails.
+const FAILS: HookScript = HookScript {
+    latency: ms(1),
+    succeeds: false,
+};
+
+/// The run was neither interrupted nor failed, and gave no warning.
+fn assert_clean(run: &Finished) {
+    assert_eq!(run.outcome, Default::default());
+}

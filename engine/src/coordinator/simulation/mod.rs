@@ -1,0 +1,415 @@
+//! A world for the machine and the pacer without threads, sockets or waiting: scripted server, scripted hooks, a clock that jumps.
+//!
+//! The world plays the shell and the cores by their contract and checks, after every step, what must hold whatever the workflow:
+//! no send outside its phase, above its limit, or beside the requests of earlier phases above its cap; every request returned once;
+//! hooks in turn; phases ended once; the end of the run last.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
+use super::machine::{Machine, MachineSettings};
+use super::pacer::{ImageCursor, Pacer};
+use crate::credit::Credit;
+use crate::id::PhaseId;
+use crate::plan::{PhaseKind, PhasePlan};
+use crate::units::Nanos;
+
+mod finished;
+mod plans;
+mod shell;
+
+pub(super) use finished::Finished;
+pub(super) use plans::{ms, profiling, warmup};
+
+/// Credits that wait in a phase's queue at once; small, so that refilling happens in every test.
+const QUEUE_CAPACITY: usize = 16;
+/// Entries of the simulated dataset; odd and small, so that it wraps.
+const DATASET_ENTRIES: u32 = 7;
+/// A run that takes more steps than this is taken for stuck.
+const MOST_STEPS: usize = 200_000;
+
+/// What the server does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// A good answer after this long.
+    After(Nanos),
+    /// An error after this long.
+    Failure(Nanos),
+    /// Nothing, ever.
+    Hang,
+}
+
+/// What a hook does: how long it takes, and whether it works.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HookScript {
+    pub(super) latency: Nanos,
+    pub(super) succeeds: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    phase: PhaseId,
+    sequence: u64,
+    start: Nanos,
+    end: Nanos,
+    ending: Ending,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Success,
+    Failure,
+    Cancelled,
+    Truncated,
+}
+
+/// One request as the server saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) phase: PhaseId,
+    pub(super) sequence: u64,
+    pub(super) start: Nanos,
+    pub(super) end: Nanos,
+}
+
+/// One line of the run's log.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Entry {
+    Did(Action),
+    Sent(PhaseId),
+    Answered(HookCall),
+    Interrupted,
+}
+
+#[derive(Debug, Default)]
+struct PhaseWorld {
+    pacer: Option<Pacer>,
+    start: Nanos,
+    queue: VecDeque<Credit>,
+    exhausted: bool,
+    stopped: bool,
+    limit: u32,
+    truth: Tally,
+    ended: Option<PhaseSummary>,
+    /// Most requests in flight, of this phase alone and of all phases while it was the newest.
+    peak: u64,
+    peak_all: u64,
+}
+
+type ServerScript = Box<dyn FnMut(PhaseId, u64) -> Reply>;
+type Delay = Box<dyn FnMut() -> Nanos>;
+
+pub(super) struct World {
+    pub(super) now: Nanos,
+    plans: Vec<PhasePlan>,
+    machine: Machine,
+    phases: Vec<PhaseWorld>,
+    server: ServerScript,
+    hooks: VecDeque<HookScript>,
+    hook_under_way: Option<HookCall>,
+    profiling_on: bool,
+    has_profiler: bool,
+    in_flight: Vec<InFlight>,
+    /// Events on their way to the machine: by time, then in order of posting.
+    inbox: BTreeMap<(Nanos, u64), Event>,
+    posted: u64,
+    /// How long counts take to reach the machine.
+    progress_delay: Delay,
+    /// How long the cores take to answer that issuing stopped.
+    stop_delay: Nanos,
+    /// How long a cut takes to bring requests home.
+    cut_delay: Nanos,
+    seed: u64,
+    cursor: ImageCursor,
+    pub(super) log: Vec<(Nanos, Entry)>,
+    pub(super) served: Vec<Served>,
+    run_ended: bool,
+}
+
+impl World {
+    /// A world for the given phases (ids are filled in), without profiler, in which every request takes 200 ms.
+    pub(super) fn new(plans: Vec<PhasePlan>) -> Self {
+        Self::build(plans, false, MachineSettings::default())
+    }
+
+    /// The same with a profiler whose calls take 1 ms and work.
+    pub(super) fn with_profiler(plans: Vec<PhasePlan>) -> Self {
+        Self::build(plans, true, MachineSettings::default())
+    }
+
+    pub(super) fn build(mut plans: Vec<PhasePlan>, profiler: bool, settings: MachineSettings) -> Self {
+        for (position, plan) in plans.iter_mut().enumerate() {
+            plan.id = PhaseId(u16::try_from(position).expect("tests have few phases"));
+        }
+        let entries = std::num::NonZeroU32::new(DATASET_ENTRIES).expect("the dataset is not empty");
+        Self {
+            // The monotonic clock never starts at zero, and neither does this one.
+            now: Nanos::from_secs(1_000),
+            machine: Machine::new(&plans, profiler, settings),
+            phases: plans.iter().map(|_| PhaseWorld::default()).collect(),
+            plans,
+            server: Box::new(|_, _| Reply::After(ms(200))),
+            hooks: VecDeque::new(),
+            hook_under_way: None,
+            profiling_on: false,
+            has_profiler: profiler,
+            in_flight: Vec::new(),
+            inbox: BTreeMap::new(),
+            posted: 0,
+            progress_delay: Box::new(|| Nanos::ZERO),
+            stop_delay: Nanos::ZERO,
+            cut_delay: Nanos::ZERO,
+            seed: 1,
+            cursor: ImageCursor::new(entries),
+            log: Vec::new(),
+            served: Vec::new(),
+            run_ended: false,
+        }
+    }
+
+    pub(super) fn seeded(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    pub(super) fn serving(mut self, server: impl FnMut(PhaseId, u64) -> Reply + 'static) -> Self {
+        self.server = Box::new(server);
+        self
+    }
+
+    /// Scripts hook calls in the order in which they are made; calls beyond the script take 1 ms and work.
+    pub(super) fn hooks(mut self, script: impl IntoIterator<Item = HookScript>) -> Self {
+        self.hooks = script.into_iter().collect();
+        self
+    }
+
+    pub(super) fn progress_delayed(mut self, delay: impl FnMut() -> Nanos + 'static) -> Self {
+        self.progress_delay = Box::new(delay);
+        self
+    }
+
+    pub(super) fn stops_after(mut self, delay: Nanos) -> Self {
+        self.stop_delay = delay;
+        self
+    }
+
+    pub(super) fn cuts_after(mut self, delay: Nanos) -> Self {
+        self.cut_delay = delay;
+        self
+    }
+
+    /// Lets the user interrupt the run this long after its start.
+    pub(super) fn interrupted_at(mut self, offset: Nanos) -> Self {
+        self.post(self.now + offset, Event::Interrupted);
+        self
+    }
+
+    /// Runs until the machine says that the run ended.
+    pub(super) fn run(mut self) -> Finished {
+        let epoch = self.now;
+        for _ in 0..MOST_STEPS {
+            if self.run_ended {
+                return self.finish(epoch);
+            }
+            self.step();
+        }
+        panic!("no end after {MOST_STEPS} steps: {:?}", self.machine);
+    }
+
+    /// Jumps to the next thing that happens and lets it happen. At equal times the machine's deadlines come first: a request that is
+    /// due when its phase ends is not sent.
+    fn step(&mut self) {
+        let deadline = self.machine.next_deadline();
+        let message = self.inbox.keys().next().map(|&(at, _)| at);
+        let finish = self
+            .in_flight
+            .iter()
+            .map(|request| request.end)
+            .filter(|&end| end < Nanos::MAX)
+            .min();
+        let send = self.next_send();
+        let next = [deadline, message, finish, send.map(|(at, _)| at)]
+            .into_iter()
+            .flatten()
+            .min();
+        let Some(next) = next else {
+            panic!(
+                "nothing can happen any more, yet the run has not ended: {:?}",
+                self.machine
+            );
+        };
+        self.now = self.now.max(next);
+        if deadline.is_some_and(|at| at <= self.now) {
+            self.tell(Event::Tick);
+        } else if message.is_some_and(|at| at <= self.now) {
+            let (_, event) = self.inbox.pop_first().expect("the next message was seen above");
+            match &event {
+                Event::HookAnswered { call, .. } => self.hook_answered(*call),
+                Event::Interrupted => self.log.push((self.now, Entry::Interrupted)),
+                _ => {}
+            }
+            self.tell(event);
+        } else if finish.is_some_and(|at| at <= self.now) {
+            self.return_finished();
+        } else if let Some((_, index)) = send {
+            self.send(index);
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.machine.handle(event, self.now, &mut actions);
+        for action in actions {
+            self.obey(action);
+        }
+        self.refill();
+    }
+
+    fn post(&mut self, at: Nanos, event: Event) {
+        self.inbox.insert((at, self.posted), event);
+        self.posted += 1;
+    }
+
+    fn publish(&mut self, phase: PhaseId) {
+        let tally = self.phases[phase.index()].truth;
+        let at = self.now + (self.progress_delay)();
+        self.post(at, Event::Progress { phase, tally });
+    }
+
+    /// The send that comes next: a credit at the head of its queue that has, or will at its due time have, a free slot.
+    fn next_send(&self) -> Option<(Nanos, usize)> {
+        self.phases
+            .iter()
+            .enumerate()
+            .filter(|(_, world)| world.truth.in_flight() < u64::from(world.limit))
+            .filter_map(|(index, world)| {
+                let credit = world.queue.front()?;
+                Some(((world.start + credit.intended).max(self.now), index))
+            })
+            .min()
+    }
+
+    fn send(&mut self, index: usize) {
+        let world = &mut self.phases[index];
+        let credit = world.queue.pop_front().expect("the send was chosen from this queue");
+        assert!(!world.stopped, "phase {index} sends after it stopped");
+        assert_eq!(credit.sequence, world.truth.sent, "phase {index} sends out of order");
+        assert_eq!(
+            credit.image,
+            self.cursor.image(),
+            "the dataset is not taken in order across phases"
+        );
+        self.cursor = self.cursor.advanced(1);
+        world.truth.sent += 1;
+
+        let plan = &self.plans[index];
+        if let Some(duration) = plan.stop.duration {
+            assert!(
+                self.now < world.start + duration,
+                "phase {index} sends after its duration"
+            );
+        }
+        if let Some(requests) = plan.stop.requests {
+            assert!(
+                world.truth.sent <= requests,
+                "phase {index} sends more than {requests} requests"
+            );
+        }
+        let own = world.truth.in_flight();
+        let all: u64 = self.phases.iter().map(|world| world.truth.in_flight()).sum();
+        if let Some(cap) = plan.concurrency {
+            assert!(
+                all <= u64::from(cap.get()),
+                "phase {index} sends request {all} in flight, its cap is {cap}"
+            );
+        }
+        if plan.kind == PhaseKind::Profiling && self.has_profiler {
+            assert!(
+                self.profiling_on && self.hook_under_way.is_none(),
+                "phase {index} sends while not profiled"
+            );
+        }
+        let world = &mut self.phases[index];
+        world.peak = world.peak.max(own);
+        world.peak_all = world.peak_all.max(all);
+
+        let (span, ending) = match (self.server)(credit.phase, credit.sequence) {
+            Reply::After(span) => (span, Ending::Success),
+            Reply::Failure(span) => (span, Ending::Failure),
+            Reply::Hang => (Nanos::MAX, Ending::Truncated),
+        };
+        let (span, ending) = match credit.cancel_after {
+            Some(delay) if delay < span => (delay, Ending::Cancelled),
+            _ => (span, ending),
+        };
+        self.in_flight.push(InFlight {
+            phase: credit.phase,
+            sequence: credit.sequence,
+            start: self.now,
+            end: self.now + span,
+            ending,
+        });
+        self.log.push((self.now, Entry::Sent(credit.phase)));
+        self.publish(credit.phase);
+    }
+
+    fn return_finished(&mut self) {
+        let now = self.now;
+        let finished: Vec<InFlight> = self.in_flight.extract_if(.., |request| request.end <= now).collect();
+        for request in finished {
+            let truth = &mut self.phases[request.phase.index()].truth;
+            match request.ending {
+                Ending::Success => truth.succeeded += 1,
+                Ending::Failure => truth.failed += 1,
+                Ending::Cancelled => truth.cancelled += 1,
+                Ending::Truncated => truth.truncated += 1,
+            }
+            self.served.push(Served {
+                phase: request.phase,
+                sequence: request.sequence,
+                start: request.start,
+                end: now,
+            });
+            self.publish(request.phase);
+        }
+    }
+
+    fn finish(self, epoch: Nanos) -> Finished {
+        assert_eq!(
+            self.machine.next_deadline(),
+            None,
+            "a deadline after the end of the run"
+        );
+        assert!(
+            self.in_flight.is_empty(),
+            "the run ended with requests in flight: {:?}",
+            self.in_flight
+        );
+        assert!(
+            !self.profiling_on && self.hook_under_way.is_none(),
+            "the run ended with a running profiler"
+        );
+        for (index, world) in self.phases.iter().enumerate() {
+            assert_eq!(
+                world.pacer.is_some(),
+                world.ended.is_some(),
+                "phase {index} started and ended differ"
+            );
+        }
+        Finished {
+            epoch,
+            end: self.now,
+            outcome: self.machine.outcome().clone(),
+            phases: self.phases.iter().map(|world| world.ended.clone()).collect(),
+            peaks: self.phases.iter().map(|world| (world.peak, world.peak_all)).collect(),
+            log: self.log,
+            served: self.served,
+        }
+    }
+}
+
+impl PhaseWorld {
+    fn exhausted_and_sent(&self) -> bool {
+        self.exhausted && self.queue.is_empty()
+    }
+}

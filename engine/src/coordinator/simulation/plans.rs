@@ -1,0 +1,77 @@
+//! Phase plans in few words.
+
+use std::num::NonZeroU32;
+
+use crate::id::PhaseId;
+use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use crate::units::Nanos;
+
+pub(in crate::coordinator) const fn ms(millis: u64) -> Nanos {
+    Nanos::from_millis(millis)
+}
+
+/// A phase plan to start from: closed loop, concurrency 4, no stop rule, drain without limit.
+fn phase(name: &str, kind: PhaseKind) -> PhasePlan {
+    PhasePlan {
+        id: PhaseId(0),
+        profiling_index: None,
+        name: name.to_owned(),
+        kind,
+        arrival: Arrival::ClosedLoop,
+        concurrency: NonZeroU32::new(4),
+        stop: StopRule::default(),
+        drain: DrainRule::WhileProgressing,
+        seamless: false,
+        cancellation: None,
+    }
+}
+
+pub(in crate::coordinator) fn profiling(name: &str) -> PhasePlan {
+    phase(name, PhaseKind::Profiling)
+}
+
+pub(in crate::coordinator) fn warmup(name: &str) -> PhasePlan {
+    phase(name, PhaseKind::Warmup)
+}
+
+/// Terse changes to a plan.
+impl PhasePlan {
+    pub(in crate::coordinator) fn cap(mut self, concurrency: u32) -> Self {
+        self.concurrency = NonZeroU32::new(concurrency);
+        self
+    }
+
+    pub(in crate::coordinator) fn uncapped(self) -> Self {
+        self.cap(0)
+    }
+
+    pub(in crate::coordinator) fn requests(mut self, requests: u64) -> Self {
+        self.stop.requests = Some(requests);
+        self
+    }
+
+    pub(in crate::coordinator) fn lasting(mut self, duration: Nanos) -> Self {
+        self.stop.duration = Some(duration);
+        self
+    }
+
+    pub(in crate::coordinator) fn grace(mut self, grace: Nanos) -> Self {
+        self.drain = DrainRule::Grace(grace);
+        self
+    }
+
+    pub(in crate::coordinator) fn seamless(mut self) -> Self {
+        self.seamless = true;
+        self
+    }
+
+    pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
+        self.arrival = arrival;
+        self
+    }
+
+    pub(in crate::coordinator) fn cancelling(mut self, probability: f64, delay: Nanos) -> Self {
+        self.cancellation = Some(CancellationPlan { probability, delay });
+        self
+    }
+}

@@ -1,0 +1,146 @@
+//! The shell's part of the world: it obeys actions, and checks every rule about them.
+
+use super::{Ending, Entry, HookScript, InFlight, QUEUE_CAPACITY, World, ms};
+use crate::coordinator::event::{Action, Event, HookCall};
+use crate::coordinator::pacer::Pacer;
+use crate::id::PhaseId;
+use crate::units::Nanos;
+
+impl World {
+    /// Plays the shell. Every rule about actions is checked here.
+    pub(super) fn obey(&mut self, action: Action) {
+        assert!(!self.run_ended, "{action:?} after the end of the run");
+        self.log.push((self.now, Entry::Did(action.clone())));
+        match action {
+            Action::StartPhase { phase } => self.start_phase(phase),
+            Action::SetLimit { phase, limit } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && !world.stopped,
+                    "limit for phase {phase:?} which does not send"
+                );
+                assert!(
+                    limit > world.limit,
+                    "limit of phase {phase:?} went from {} to {limit}",
+                    world.limit
+                );
+                world.limit = limit;
+            }
+            Action::StopIssuing { phase } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && !world.stopped,
+                    "issuing of phase {phase:?} stopped twice or too early"
+                );
+                world.stopped = true;
+                world.queue.clear();
+                let sent = world.truth.sent;
+                self.post(self.now + self.stop_delay, Event::IssuingStopped { phase, sent });
+            }
+            Action::CutPhase { phase } => self.cut(|request| request.phase == phase),
+            Action::CutSilent { phase, silent_since } => {
+                // A request that will be answered streams all the time; one that hangs is silent from its start.
+                self.cut(|request| {
+                    request.phase == phase && request.end == Nanos::MAX && request.start <= silent_since
+                });
+            }
+            Action::CallHook(call) => {
+                assert_eq!(self.hook_under_way, None, "{call:?} while another call is under way");
+                let starts = call == HookCall::ProfilerStart;
+                assert_ne!(starts, self.profiling_on, "{call:?} twice in a row");
+                let script = self.hooks.pop_front().unwrap_or(HookScript {
+                    latency: ms(1),
+                    succeeds: true,
+                });
+                self.hook_under_way = Some(call);
+                if starts {
+                    self.profiling_on = script.succeeds;
+                } else {
+                    self.profiling_on = false;
+                }
+                let result = if script.succeeds {
+                    Ok(())
+                } else {
+                    Err("scripted failure".to_owned())
+                };
+                self.post(self.now + script.latency, Event::HookAnswered { call, result });
+            }
+            Action::PhaseEnded(summary) => {
+                let world = &mut self.phases[summary.phase.index()];
+                assert_eq!(world.ended, None, "phase ended twice");
+                assert_eq!(
+                    summary.tally, world.truth,
+                    "counts of {:?} differ from what happened",
+                    summary.phase
+                );
+                assert_eq!(summary.tally.sent, summary.tally.returned(), "{summary:?}");
+                assert!(summary.start <= summary.sending_complete && summary.sending_complete <= summary.end);
+                world.ended = Some(summary);
+            }
+            Action::RunEnded => self.run_ended = true,
+        }
+    }
+
+    fn start_phase(&mut self, phase: PhaseId) {
+        let plan = &self.plans[phase.index()];
+        for (index, earlier) in self.phases[..phase.index()].iter().enumerate() {
+            let done = if plan.seamless {
+                earlier.stopped || earlier.exhausted_and_sent()
+            } else {
+                earlier.ended.is_some()
+            };
+            assert!(done, "phase {phase:?} starts while phase {index} is not done");
+        }
+        let stop_is_owed = self.hook_under_way == Some(HookCall::ProfilerStop);
+        assert!(
+            plan.seamless || !stop_is_owed,
+            "phase {phase:?} starts before the profiler of the last one stopped"
+        );
+        assert!(
+            self.phases[phase.index()].pacer.is_none(),
+            "phase {phase:?} started twice"
+        );
+        let world = &mut self.phases[phase.index()];
+        world.pacer = Some(Pacer::new(plan, self.seed, self.cursor));
+        world.start = self.now;
+    }
+
+    /// Fills queues from pacers, and tells once when a pacer has nothing more.
+    pub(super) fn refill(&mut self) {
+        for index in 0..self.phases.len() {
+            let world = &mut self.phases[index];
+            let Some(pacer) = &mut world.pacer else { continue };
+            if world.stopped || world.exhausted {
+                continue;
+            }
+            while world.queue.len() < QUEUE_CAPACITY
+                && let Some(credit) = pacer.next()
+            {
+                world.queue.push_back(credit);
+            }
+            if pacer.peek_intended().is_none() {
+                world.exhausted = true;
+                let (phase, issued) = (self.plans[index].id, pacer.issued());
+                self.post(self.now, Event::CreditsExhausted { phase, issued });
+            }
+        }
+    }
+
+    /// Makes the chosen requests end as truncated after the cut's delay, unless they end before.
+    fn cut(&mut self, chosen: impl Fn(&InFlight) -> bool) {
+        let end = self.now + self.cut_delay;
+        for request in self
+            .in_flight
+            .iter_mut()
+            .filter(|request| chosen(request) && request.end > end)
+        {
+            request.end = end;
+            request.ending = Ending::Truncated;
+        }
+    }
+
+    pub(super) fn hook_answered(&mut self, call: HookCall) {
+        assert_eq!(self.hook_under_way.take(), Some(call));
+        self.log.push((self.now, Entry::Answered(call)));
+    }
+}
