@@ -8,5 +8,6 @@ mod synthetic;
 mod words;
 
 pub use length::LengthDistribution;
+pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt};
 pub use words::words;

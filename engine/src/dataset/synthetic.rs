@@ -125,7 +125,7 @@ impl Prompts {
 }
 
 /// What a word and its space take, rounded up: for estimates only.
-pub(super) const MEAN_BYTES_PER_TOKEN: usize = 7;
+pub(crate) const MEAN_BYTES_PER_TOKEN: usize = 7;
 
 /// The root of the streams of one purpose.
 fn stream_root(seed: u64, purpose: &str) -> u64 {
