@@ -160,10 +160,10 @@ pub enum RenderError {
 ///
 /// # Errors
 /// The first [`RenderError`] found; nothing is rendered then.
-pub fn render_chat(inputs: &RenderInputs<'_>) -> Result<RequestImages, RenderError> {
-    let head = head::render_head(inputs)?;
-    let ids = head::render_id_block(inputs)?;
-    let template = BodyTemplate::chat(inputs)?;
+pub fn render_chat(inputs: RenderInputs<'_>) -> Result<RequestImages, RenderError> {
+    let head = head::render_head(&inputs)?;
+    let ids = head::render_id_block(&inputs)?;
+    let template = BodyTemplate::chat(&inputs)?;
     let isl = inputs.isl.unwrap_or(DEFAULT_ISL);
     check_length("isl", isl)?;
     if let Some(osl) = inputs.osl {
@@ -171,7 +171,7 @@ pub fn render_chat(inputs: &RenderInputs<'_>) -> Result<RequestImages, RenderErr
     }
 
     let prompts = Prompts::new(isl, inputs.osl, inputs.seed);
-    let sizes = check_sizes(inputs, &prompts, &template)?;
+    let sizes = check_sizes(&inputs, &prompts, &template)?;
     let entries = sizes
         .into_iter()
         .map(|size| render_entry(&template, &prompts, size))

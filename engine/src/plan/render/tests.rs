@@ -52,7 +52,7 @@ impl Default for Given {
 
 impl Given {
     fn render(&self) -> Result<RequestImages, RenderError> {
-        render_chat(&RenderInputs {
+        render_chat(RenderInputs {
             target: &self.target,
             model: &self.model,
             streaming: self.streaming,
