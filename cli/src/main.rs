@@ -1,2 +1,33 @@
-//! ringload command line.
-fn main() {}
+//! The `ringload` command line: reads flags, hands a plan to the engine, draws what comes back. It measures nothing itself.
+
+mod args;
+mod command;
+mod console;
+mod engine;
+mod exit;
+mod number;
+mod progress;
+mod signals;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command, ConfigCommand};
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version come here too. Nobody may be listening any more, and that is no reason to fail.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let exit = match args.command {
+        Command::Profile(profile) => command::profile::execute(&profile),
+        Command::Config(ConfigCommand::Validate { file }) => command::validate::execute(&file),
+    };
+    exit.into()
+}

@@ -10,12 +10,14 @@
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
 pub mod clock;
-
 pub mod coordinator;
 pub mod credit;
+pub mod dataset;
 pub mod id;
+pub mod interrupt;
 pub mod journal;
 pub mod plan;
+pub mod reactor;
 pub mod record;
 pub mod units;
 

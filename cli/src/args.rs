@@ -1,0 +1,172 @@
+//! Flags as types. Every help text says what a flag is for, its unit and its default.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum, value_parser};
+
+use crate::exit;
+
+/// Load engine and benchmark tool for LLM inference servers.
+#[derive(Debug, Parser)]
+#[command(name = "ringload", version, arg_required_else_help = true, after_help = exit::help())]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the workflow of a config file against a server and write its artifacts.
+    Profile(Profile),
+    /// Work with config files without sending anything.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a config file: every mistake is reported with its line and column. Nothing is sent and nothing is written.
+    Validate {
+        /// The config file (YAML).
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Profile {
+    /// The config file (YAML) with server, data set and phases.
+    ///
+    /// May be left out with --mock: then a bundled workflow of four phases and about ten seconds runs.
+    #[arg(long, short = 'c', value_name = "FILE", required_unless_present = "mock")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Start a mock inference server inside this process and send the load there.
+    ///
+    /// It answers each streamed request after 20 ms and then with one token each 5 ms, on a free port of 127.0.0.1. The scheme, host and
+    /// port of the config's URL are replaced, its path is kept. Server and client share the machine's cores, so the figures describe the
+    /// tool and not a server.
+    #[arg(long)]
+    pub(crate) mock: bool,
+
+    /// Reactor cores: threads that send load, each pinned to a CPU of its own [default: chosen by the engine from the CPUs it may use].
+    ///
+    /// The schedule, the prompts and every random draw are the same for any number of cores.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    pub(crate) cores: Option<u16>,
+
+    /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) ui: Option<Ui>,
+
+    /// Directory of the artifacts [default: artifacts.dir of the config file, else a name under ./artifacts].
+    ///
+    /// It is created if need be. A directory that holds results is refused before any load, unless --overwrite is given. The bundled
+    /// workflow of --mock takes the first free name of ./artifacts/mock, ./artifacts/mock-2 and so on.
+    #[arg(long, alias = "artifact-dir", value_name = "DIR")]
+    pub(crate) output_artifact_dir: Option<PathBuf>,
+
+    /// Remove the results of an earlier run from the artifact directory first. Files that ringload did not write stay.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
+    #[arg(long, value_name = "N")]
+    pub(crate) random_seed: Option<u64>,
+}
+
+/// What is shown on standard error while the load runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ui {
+    /// One line per second: phase, elapsed time, requests sent, in flight and failed, requests per second.
+    Simple,
+    /// Nothing.
+    None,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, error::ErrorKind};
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, ErrorKind> {
+        Args::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())
+    }
+
+    fn profile(line: &str) -> Profile {
+        match parse(line).expect("a valid command line").command {
+            Command::Profile(profile) => profile,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_lands_in_its_field() {
+        let profile = profile(
+            "ringload profile --config a.yaml --mock --cores 2 --ui none --output-artifact-dir out --overwrite --random-seed 7",
+        );
+        assert_eq!(profile.config, Some("a.yaml".into()));
+        assert!(profile.mock && profile.overwrite);
+        assert_eq!(
+            (profile.cores, profile.ui, profile.random_seed),
+            (Some(2), Some(Ui::None), Some(7))
+        );
+        assert_eq!(profile.output_artifact_dir, Some("out".into()));
+    }
+
+    #[test]
+    fn the_artifact_directory_has_a_second_name() {
+        let profile = profile("ringload profile -c a.yaml --artifact-dir out");
+        assert_eq!(profile.output_artifact_dir, Some("out".into()));
+        assert_eq!((profile.ui, profile.cores), (None, None));
+    }
+
+    #[test]
+    fn a_config_is_needed_unless_the_mock_brings_one() {
+        assert_eq!(
+            parse("ringload profile").err(),
+            Some(ErrorKind::MissingRequiredArgument)
+        );
+        assert_eq!(profile("ringload profile --mock").config, None);
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        for line in [
+            "ringload profile --mock --cores 0",
+            "ringload profile --mock --cores two",
+            "ringload profile --mock --ui dashboard",
+            "ringload profile --mock --random-seed -1",
+        ] {
+            assert!(
+                matches!(
+                    parse(line).err(),
+                    Some(ErrorKind::ValueValidation | ErrorKind::InvalidValue | ErrorKind::UnknownArgument)
+                ),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_argument_has_a_help_text() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{} has no text", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {} has no text",
+                    command.get_name(),
+                    argument.get_id()
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Args::command());
+    }
+}

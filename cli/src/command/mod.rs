@@ -1,0 +1,4 @@
+//! One file per command.
+
+pub(crate) mod profile;
+pub(crate) mod validate;

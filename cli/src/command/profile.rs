@@ -1,0 +1,323 @@
+//! `ringload profile`: runs a workflow and shows what came out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::args::{Profile, Ui};
+use crate::console;
+use crate::engine::{self, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
+use crate::exit::Exit;
+use crate::number::grouped;
+use crate::progress::Progress;
+use crate::signals::Watch;
+use crate::table::{self, Scope};
+
+/// Where the bundled workflow writes; a number follows when the name is taken.
+const BUNDLED_DIRECTORY: &str = "artifacts/mock";
+
+/// Runs the workflow that the flags name.
+pub(crate) fn execute(args: &Profile) -> Exit {
+    let mock = match args.mock.then(engine::start_mock).transpose() {
+        Ok(mock) => mock,
+        Err(error) => return failed(&console::error_block(&error)),
+    };
+    let overrides = Overrides {
+        output_directory: output_directory(args),
+        overwrite: args.overwrite,
+        target: mock.as_ref().map(|mock| mock.url()),
+        command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
+        seed: args.random_seed,
+    };
+    let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
+    let prepared = match engine::prepare(source, overrides) {
+        Ok(prepared) => prepared,
+        Err(diagnostics) => {
+            console::note(diagnostics.trim_end());
+            return Exit::Usage;
+        }
+    };
+    // `mock` ends with this function, after the load that goes there.
+    run(args, prepared)
+}
+
+fn run(args: &Profile, prepared: Prepared) -> Exit {
+    let Prepared { plan, ui } = prepared;
+    let interrupt = Arc::new(Interrupt::new());
+    let watch = {
+        let interrupt = Arc::clone(&interrupt);
+        match Watch::start(move |signal| interrupt.raise(signal)) {
+            Ok(watch) => watch,
+            Err(error) => return failed(&format!("error: signal handlers cannot be installed: {error}")),
+        }
+    };
+    let told = plan.warnings.clone();
+    told.iter().for_each(|warning| console::warn(warning));
+
+    let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
+    let options = RunOptions {
+        cores: args.cores,
+        interrupt,
+    };
+    let result = engine::run(plan, options, &mut |snapshot| progress.show(snapshot));
+    progress.clear();
+    let outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error) => return failed(&console::error_block(&error)),
+    };
+    // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
+    let exit = conclude(&outcome, &told);
+    drop(watch);
+    exit
+}
+
+/// Prints the results and decides how the program ends.
+fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
+    let scopes = engine::scopes(&outcome.report);
+    let mut text = String::new();
+    for warning in outcome.warnings.iter().filter(|warning| !told.contains(warning)) {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    for scope in &scopes {
+        text.push_str(&format!("\n{}", table::render(scope)));
+    }
+    text.push('\n');
+    text.push_str(&table::render_files(&outcome.artifact_directory, &outcome.files));
+    if let Err(error) = console::print(&text) {
+        return failed(&format!(
+            "error: results cannot be written to standard output: {error}; they are in {}",
+            outcome.artifact_directory.display()
+        ));
+    }
+    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), scopes.last());
+    if let Some(reason) = reason {
+        console::note(&format!("error: {reason}"));
+    }
+    exit
+}
+
+/// How a run that wrote its results ends, and why if not well. `aggregate` is the scope of all profiling phases.
+fn verdict(interrupted: Option<i32>, failure: Option<&str>, aggregate: Option<&Scope>) -> (Exit, Option<String>) {
+    // An interrupt explains every failure that follows from it.
+    if let Some(signal) = interrupted {
+        return (Exit::Interrupted(signal), None);
+    }
+    if let Some(reason) = failure {
+        return (Exit::RunFailed, Some(reason.to_owned()));
+    }
+    // Requests that were cancelled on purpose are no failures, so a run of cancellations alone is a success.
+    if let Some(scope) = aggregate
+        && scope.counts.succeeded == 0
+        && scope.counts.failed > 0
+    {
+        let most = scope.errors.first().map_or(String::new(), |error| {
+            format!(
+                "; the most frequent error ({} x): {}",
+                grouped(error.count),
+                table::one_line(error)
+            )
+        });
+        let reason = format!("no request succeeded and {} failed{most}", grouped(scope.counts.failed));
+        return (Exit::RunFailed, Some(reason));
+    }
+    (Exit::Success, None)
+}
+
+fn failed(block: &str) -> Exit {
+    console::note(block);
+    Exit::RunFailed
+}
+
+/// The artifact directory as far as the command line decides it.
+fn output_directory(args: &Profile) -> Option<PathBuf> {
+    match (&args.output_artifact_dir, &args.config) {
+        (Some(directory), _) => Some(directory.clone()),
+        (None, Some(_)) => None,
+        // A demonstration is run again and again; it must neither be refused nor remove what an earlier one left.
+        (None, None) => Some(first_free(Path::new(BUNDLED_DIRECTORY))),
+    }
+}
+
+/// The first of `base`, `base-2`, `base-3` … that does not exist.
+fn first_free(base: &Path) -> PathBuf {
+    let numbered = (2u32..).map(|number| {
+        let mut name = base.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    });
+    std::iter::once(base.to_owned())
+        .chain(numbered)
+        .find(|path| !path.exists())
+        .expect("a file system does not hold four thousand million directories of one name")
+}
+
+/// The command line as one line that a shell reads back the same.
+fn command_line(arguments: impl Iterator<Item = String>) -> String {
+    let quoted: Vec<String> = arguments
+        .enumerate()
+        .map(|(at, argument)| {
+            if at == 0 {
+                program_name(&argument)
+            } else {
+                quote(&argument)
+            }
+        })
+        .collect();
+    quoted.join(" ")
+}
+
+/// The program without its path, which says nothing about the run.
+fn program_name(path: &str) -> String {
+    quote(
+        Path::new(path)
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("ringload"),
+    )
+}
+
+fn quote(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        // Inside single quotes everything is literal but the single quote itself (POSIX shell, 2.2.2).
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringload_engine::coordinator::Tally;
+
+    use super::*;
+    use crate::table::ErrorCount;
+
+    fn scope(counts: Tally, errors: &[(u64, &str)]) -> Scope {
+        Scope {
+            title: "all profiling phases".into(),
+            counts,
+            rows: Vec::new(),
+            errors: errors
+                .iter()
+                .map(|&(count, message)| ErrorCount {
+                    count,
+                    code: Some(503),
+                    type_name: "Service Unavailable".into(),
+                    message: message.into(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_run_without_any_success_fails_with_its_most_frequent_error() {
+        let counts = Tally {
+            sent: 1205,
+            failed: 1200,
+            cancelled: 5,
+            ..Tally::default()
+        };
+        assert_eq!(
+            verdict(
+                None,
+                None,
+                Some(&scope(counts, &[(1100, "busy\nagain"), (100, "down")]))
+            ),
+            (
+                Exit::RunFailed,
+                Some(
+                    "no request succeeded and 1,200 failed; the most frequent error (1,100 x): \
+                     503 Service Unavailable: busy again"
+                        .into()
+                )
+            )
+        );
+    }
+
+    #[test]
+    fn errors_beside_successes_are_data() {
+        let counts = Tally {
+            sent: 10,
+            succeeded: 1,
+            failed: 9,
+            ..Tally::default()
+        };
+        assert_eq!(
+            verdict(None, None, Some(&scope(counts, &[(9, "busy")]))),
+            (Exit::Success, None)
+        );
+    }
+
+    #[test]
+    fn a_run_of_cancellations_alone_is_no_failure() {
+        let counts = Tally {
+            sent: 10,
+            cancelled: 10,
+            ..Tally::default()
+        };
+        assert_eq!(verdict(None, None, Some(&scope(counts, &[]))), (Exit::Success, None));
+    }
+
+    #[test]
+    fn an_interrupt_stands_above_every_failure() {
+        let counts = Tally {
+            sent: 10,
+            failed: 10,
+            ..Tally::default()
+        };
+        let scope = scope(counts, &[(10, "busy")]);
+        assert_eq!(
+            verdict(Some(2), Some("no load"), Some(&scope)),
+            (Exit::Interrupted(2), None)
+        );
+        assert_eq!(
+            verdict(None, Some("no load"), Some(&scope)),
+            (Exit::RunFailed, Some("no load".into()))
+        );
+    }
+
+    #[test]
+    fn the_bundled_workflow_takes_a_free_name() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let base = root.path().join("mock");
+        for name in ["mock", "mock-2", "mock-3"] {
+            let free = first_free(&base);
+            assert_eq!(free, root.path().join(name));
+            std::fs::create_dir(free).expect("the name is free");
+        }
+    }
+
+    #[test]
+    fn only_the_bundled_workflow_decides_its_directory() {
+        let args = |config: Option<&str>, directory: Option<&str>| Profile {
+            config: config.map(PathBuf::from),
+            mock: true,
+            cores: None,
+            ui: None,
+            output_artifact_dir: directory.map(PathBuf::from),
+            overwrite: false,
+            random_seed: None,
+        };
+        assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);
+        assert_eq!(output_directory(&args(Some("a.yaml"), Some("out"))), Some("out".into()));
+        assert_eq!(output_directory(&args(None, Some("out"))), Some("out".into()));
+        assert!(output_directory(&args(None, None)).is_some_and(|path| path.starts_with("artifacts")));
+    }
+
+    #[test]
+    fn the_command_line_can_be_pasted_into_a_shell() {
+        let line = command_line(
+            [
+                "/opt/x y/ringload",
+                "profile",
+                "--config",
+                "it's a file.yaml",
+                "",
+                "$HOME",
+            ]
+            .map(String::from)
+            .into_iter(),
+        );
+        assert_eq!(line, r"ringload profile --config 'it'\''s a file.yaml' '' '$HOME'");
+    }
+}

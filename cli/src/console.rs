@@ -1,0 +1,64 @@
+//! Where words go: results to standard output, everything else to standard error.
+//!
+//! `println!` and `eprintln!` panic when nobody listens, as in `ringload profile … | head`; these functions do not.
+
+use std::error::Error;
+use std::io::{self, ErrorKind, Write as _};
+
+/// Writes results to standard output. A reader that went away early has what it wanted.
+///
+/// # Errors
+/// Anything but a closed pipe, a full disk for example.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// One line on standard error; there is no place left to complain if that fails.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// A warning on standard error.
+pub(crate) fn warn(text: &str) {
+    note(&format!("warning: {text}"));
+}
+
+/// An error and its causes as one block.
+pub(crate) fn error_block(error: &dyn Error) -> String {
+    let mut text = format!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!("\n  caused by: {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_below_their_error() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+        impl std::fmt::Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "artifacts cannot be written")
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        assert_eq!(
+            error_block(&Outer(io::Error::other("no space left"))),
+            "error: artifacts cannot be written\n  caused by: no space left"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The one place where the command line meets the engine and the mock server.
+//!
+//! Everything that the other modules know of a run passes through here, so a change of the engine's face ends in this file.
+
+// Stand-ins for the parts of the engine and of the mock server that are still being written, with the names and signatures agreed on.
+mod pending;
+
+use std::path::{Path, PathBuf};
+
+use ringload_engine::plan::Plan;
+use ringload_engine::record::FailureClass;
+
+use crate::args::Ui;
+use crate::table::{ErrorCount, Row, Scope};
+
+pub(crate) use pending::run::{Interrupt, LivePhase, LiveSnapshot, RunOptions, RunOutcome, run};
+
+use pending::config::{self, BuildOptions, Diagnostics};
+use pending::mock::{MockServer, Options as MockOptions, StartError};
+use pending::report::{Report, Table};
+
+/// The workflow of `profile --mock` without a config.
+const BUNDLED: &str = include_str!("bundled.yaml");
+/// What messages about it call it.
+const BUNDLED_NAME: &str = "(bundled workflow)";
+
+/// Where a config comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// A file of the user's.
+    File(&'a Path),
+    /// The workflow that comes with the program.
+    Bundled,
+}
+
+/// What the command line decides over the file.
+#[derive(Debug, Default)]
+pub(crate) struct Overrides {
+    /// Artifact directory.
+    pub(crate) output_directory: Option<PathBuf>,
+    /// Whether earlier results may go.
+    pub(crate) overwrite: bool,
+    /// Scheme, host and port of the server.
+    pub(crate) target: Option<String>,
+    /// The command line as recorded in artifacts.
+    pub(crate) command: String,
+    /// Root of the random streams.
+    pub(crate) seed: Option<u64>,
+}
+
+/// A run that is ready to start.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    /// `runtime.ui` of the config.
+    pub(crate) ui: Option<Ui>,
+}
+
+/// Reads a config and resolves it: the one pipeline of every command.
+///
+/// # Errors
+/// Every mistake of the config, rendered for a person.
+pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
+    let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
+    let config = match source {
+        Source::File(path) => config::load(path),
+        Source::Bundled => config::parse(BUNDLED_NAME, BUNDLED),
+    }
+    .map_err(rendered)?;
+    let options = BuildOptions {
+        output_directory: overrides.output_directory,
+        overwrite: overrides.overwrite,
+        target_override: overrides.target,
+        command: overrides.command,
+        benchmark_id: None,
+        seed: overrides.seed,
+    };
+    let plan = config::build(&config, &options).map_err(rendered)?;
+    let ui = match config.runtime_ui() {
+        Some("none") => Some(Ui::None),
+        Some(_) => Some(Ui::Simple),
+        None => None,
+    };
+    Ok(Prepared { plan, ui })
+}
+
+/// Starts the mock server of `--mock`; it ends when it is dropped.
+///
+/// # Errors
+/// When it gets no port or no thread.
+pub(crate) fn start_mock() -> Result<MockServer, StartError> {
+    // Port 0: any free one. Delays are the defaults, 20 ms to the first token and 5 ms between tokens.
+    MockServer::start(MockOptions {
+        port: 0,
+        ..MockOptions::default()
+    })
+}
+
+/// The report as tables: every phase that started, then the aggregate.
+pub(crate) fn scopes(report: &Report) -> Vec<Scope> {
+    report.scopes().iter().map(scope_of).collect()
+}
+
+fn scope_of(table: &Table<'_>) -> Scope {
+    let mut title = match table.phase {
+        Some(phase) => format!("{} ({})", phase.name, phase.kind.as_str()),
+        None => "all profiling phases".to_owned(),
+    };
+    if let Some(window) = table.scope.window {
+        let seconds = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
+        title.push_str(&format!(", {seconds:.1} s"));
+    }
+    let distributions = table.rows.iter().map(|row| Row {
+        header: row.header.to_owned(),
+        unit: row.unit.to_owned(),
+        values: [row.avg, row.min, row.max, row.p99, row.p90, row.p50, row.std],
+    });
+    let scalars = table.scalars.iter().map(|row| Row {
+        header: row.header.to_owned(),
+        unit: row.unit.to_owned(),
+        values: [Some(row.value), None, None, None, None, None, None],
+    });
+    Scope {
+        title,
+        counts: table.scope.counts,
+        rows: distributions.chain(scalars).collect(),
+        // Cancellations were asked for and have their place among the counts.
+        errors: table
+            .scope
+            .errors
+            .iter()
+            .filter(|error| error.type_name != FailureClass::Cancelled.type_name())
+            .map(|error| ErrorCount {
+                count: error.count,
+                code: error.code,
+                type_name: error.type_name.clone(),
+                message: error.message.clone(),
+            })
+            .collect(),
+    }
+}

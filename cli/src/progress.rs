@@ -1,0 +1,221 @@
+//! One line per second on standard error while the load runs.
+
+use std::io::{self, IsTerminal as _, Stderr, Write};
+
+use ringload_engine::units::Nanos;
+
+use crate::args::Ui;
+use crate::engine::{LivePhase, LiveSnapshot};
+use crate::number::{grouped, grouped_decimal};
+
+/// Longest phase name shown; names may have 100 characters.
+const NAME_CHARS: usize = 32;
+
+/// Draws snapshots; each replaces the last one on a terminal and gets a line of its own elsewhere.
+pub(crate) struct Progress<W> {
+    out: W,
+    style: Style,
+    /// What each phase of the last snapshot had: name, elapsed time, requests that had ended.
+    previous: Vec<(String, Nanos, u64)>,
+    /// A line stands on the terminal without its end.
+    open_line: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Silent,
+    Terminal,
+    Lines,
+}
+
+impl Progress<Stderr> {
+    /// Progress on standard error, in the style that fits where it goes.
+    pub(crate) fn on_stderr(ui: Ui) -> Self {
+        let out = io::stderr();
+        let style = match ui {
+            Ui::None => Style::Silent,
+            Ui::Simple if out.is_terminal() => Style::Terminal,
+            Ui::Simple => Style::Lines,
+        };
+        Self::new(out, style)
+    }
+}
+
+impl<W: Write> Progress<W> {
+    fn new(out: W, style: Style) -> Self {
+        Self {
+            out,
+            style,
+            previous: Vec::new(),
+            open_line: false,
+        }
+    }
+
+    /// Draws a snapshot. A terminal that went away is no reason to end the run, so failures to write are dropped.
+    pub(crate) fn show(&mut self, snapshot: &LiveSnapshot) {
+        let line = self.line(snapshot);
+        let _ = match self.style {
+            Style::Silent => Ok(()),
+            // Wrapping is off while the line is written (DECAWM): in a narrow window its end is lost, and not its neighbours above.
+            Style::Terminal => write!(self.out, "\r\x1b[?7l{line}\x1b[K\x1b[?7h"),
+            Style::Lines => writeln!(self.out, "{line}"),
+        };
+        let _ = self.out.flush();
+        self.open_line = self.style == Style::Terminal;
+    }
+
+    /// Takes the line away, so that what follows starts at the left.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.open_line) {
+            let _ = write!(self.out, "\r\x1b[K");
+            let _ = self.out.flush();
+        }
+    }
+
+    fn line(&mut self, snapshot: &LiveSnapshot) -> String {
+        let parts: Vec<String> = snapshot.phases.iter().map(|phase| self.describe(phase)).collect();
+        self.previous = snapshot
+            .phases
+            .iter()
+            .map(|phase| (phase.name.clone(), phase.elapsed, phase.tally.returned()))
+            .collect();
+        let line = if parts.is_empty() {
+            "no phase is running".to_owned()
+        } else {
+            parts.join(" | ")
+        };
+        format!("{:>6.1} s  {line}", snapshot.elapsed.as_secs_f64())
+    }
+
+    fn describe(&self, phase: &LivePhase) -> String {
+        let tally = &phase.tally;
+        let name = shorten(&phase.name);
+        if phase.draining {
+            return format!("{name}  draining, {} left", grouped(tally.in_flight()));
+        }
+        let mut text = format!(
+            "{name}  {:.1} s  sent {}  in flight {}  errors {}",
+            phase.elapsed.as_secs_f64(),
+            grouped(tally.sent),
+            grouped(tally.in_flight()),
+            grouped(tally.failed),
+        );
+        for (count, word) in [(tally.cancelled, "cancelled"), (tally.truncated, "truncated")] {
+            if count > 0 {
+                text.push_str(&format!("  {word} {}", grouped(count)));
+            }
+        }
+        text.push_str(&format!("  {} req/s", grouped_decimal(self.rate(phase), 1)));
+        text
+    }
+
+    /// Requests of the phase that ended per second, since the last snapshot.
+    fn rate(&self, phase: &LivePhase) -> f64 {
+        let (since, before) = self
+            .previous
+            .iter()
+            .find(|(name, _, _)| *name == phase.name)
+            .map_or((Nanos::ZERO, 0), |&(_, elapsed, returned)| (elapsed, returned));
+        let span = phase.elapsed.since(since).as_secs_f64();
+        if span > 0.0 {
+            phase.tally.returned().saturating_sub(before) as f64 / span
+        } else {
+            0.0
+        }
+    }
+}
+
+fn shorten(name: &str) -> String {
+    if name.chars().count() <= NAME_CHARS {
+        name.to_owned()
+    } else {
+        let mut short: String = name.chars().take(NAME_CHARS - 1).collect();
+        short.push('…');
+        short
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringload_engine::coordinator::Tally;
+
+    use super::*;
+
+    fn phase(name: &str, elapsed_s: u64, sent: u64, succeeded: u64) -> LivePhase {
+        LivePhase {
+            name: name.into(),
+            elapsed: Nanos::from_secs(elapsed_s),
+            tally: Tally {
+                sent,
+                succeeded,
+                ..Tally::default()
+            },
+            draining: false,
+        }
+    }
+
+    fn snapshot(elapsed_s: u64, phases: Vec<LivePhase>) -> LiveSnapshot {
+        LiveSnapshot {
+            elapsed: Nanos::from_secs(elapsed_s),
+            phases,
+        }
+    }
+
+    fn drawn(style: Style, snapshots: &[LiveSnapshot]) -> String {
+        let mut out = Vec::new();
+        let mut progress = Progress::new(&mut out, style);
+        snapshots.iter().for_each(|snapshot| progress.show(snapshot));
+        progress.clear();
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_interval() {
+        let text = drawn(
+            Style::Lines,
+            &[
+                snapshot(2, vec![phase("baseline", 1, 1_032, 1_000)]),
+                snapshot(4, vec![phase("baseline", 3, 4_032, 4_000)]),
+            ],
+        );
+        assert_eq!(
+            text,
+            "   2.0 s  baseline  1.0 s  sent 1,032  in flight 32  errors 0  1,000.0 req/s\n   \
+             4.0 s  baseline  3.0 s  sent 4,032  in flight 32  errors 0  1,500.0 req/s\n"
+        );
+    }
+
+    #[test]
+    fn overlapping_phases_share_the_line() {
+        let mut draining = phase("a", 5, 100, 90);
+        draining.draining = true;
+        let mut failing = phase("b", 1, 20, 0);
+        failing.tally.failed = 4;
+        failing.tally.cancelled = 6;
+        let text = drawn(Style::Lines, &[snapshot(5, vec![draining, failing])]);
+        assert_eq!(
+            text,
+            "   5.0 s  a  draining, 10 left | b  1.0 s  sent 20  in flight 10  errors 4  cancelled 6  10.0 req/s\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_keeps_one_line_and_gets_it_back_clean() {
+        let text = drawn(Style::Terminal, &[snapshot(1, vec![]), snapshot(2, vec![])]);
+        assert!(!text.contains('\n'));
+        assert_eq!(text.matches('\r').count(), 3);
+        assert!(text.ends_with("\r\x1b[K"), "{text:?}");
+        assert_eq!(text.matches("\x1b[?7l").count(), text.matches("\x1b[?7h").count());
+    }
+
+    #[test]
+    fn silence_is_silent() {
+        assert_eq!(drawn(Style::Silent, &[snapshot(1, vec![phase("a", 1, 1, 1)])]), "");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(shorten(&"n".repeat(32)).chars().count(), 32);
+        assert_eq!(shorten(&"n".repeat(100)), format!("{}…", "n".repeat(31)));
+    }
+}

@@ -1,0 +1,83 @@
+//! The first signal asks the run to end; the second ends the process.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::{Handle, Signals};
+
+use crate::console;
+use crate::exit::Exit;
+
+/// Signals that end a run.
+const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Watches for signals until it is dropped.
+pub(crate) struct Watch {
+    handle: Handle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Calls `on_first` with the first ending signal, on a thread of its own. The one after it ends the process with that signal's code from
+    /// inside the signal handler, so it works even when every thread is stuck.
+    ///
+    /// # Errors
+    /// When the system refuses the handlers or the thread.
+    pub(crate) fn start(on_first: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in ENDING {
+            // Handlers run in the order of registration: the shutdown looks at the flag before this signal sets it.
+            flag::register_conditional_shutdown(
+                signal,
+                i32::from(Exit::Interrupted(signal).code()),
+                Arc::clone(&asked),
+            )?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        let mut signals = Signals::new(ENDING)?;
+        let handle = signals.handle();
+        let thread = thread::Builder::new().name("signals".into()).spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                on_first(signal);
+                console::note("interrupted: cutting requests and writing results; a second signal exits at once");
+            }
+        })?;
+        Ok(Self {
+            handle,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the watcher has been printed by then; the run's own result is worth more.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_first_signal_reaches_the_run() {
+        // One test only: a second signal would end the test process.
+        let (sender, receiver) = mpsc::channel();
+        let watch =
+            Watch::start(move |signal| sender.send(signal).expect("the test waits")).expect("handlers are free");
+        signal_hook::low_level::raise(SIGTERM).expect("a process may signal itself");
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(SIGTERM));
+        drop(watch);
+    }
+}
