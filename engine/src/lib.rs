@@ -9,16 +9,21 @@
 //! The coordinator (phase machine and pacer, both pure values) and the reactor cores never import each other; they meet in
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
+pub mod artifact;
 pub mod clock;
+pub mod control;
 pub mod coordinator;
 pub mod credit;
 pub mod dataset;
+pub mod http;
 pub mod id;
 pub mod interrupt;
 pub mod journal;
 pub mod plan;
 pub mod reactor;
 pub mod record;
+pub mod report;
+pub mod run;
 pub mod units;
 
 mod sys;

@@ -29,7 +29,8 @@ impl RequestIds {
 
     fn pair(self, purpose: u64, phase: PhaseId, sequence: u64) -> (u64, u64) {
         let high = mix(self.key ^ (u64::from(phase.0) << 8) ^ purpose);
-        // For a fixed high half the low half is a bijection of the sequence, so two requests of a phase never share an identity.
+        // Each half spreads the sequence over 64 bits by a bijection of its own, so two requests share an identity only if both halves agree in
+        // the bits that a version 4 UUID keeps.
         (high ^ mix(sequence), mix(high.wrapping_add(sequence)))
     }
 

@@ -62,7 +62,6 @@ impl CoreProgress {
     pub(crate) fn new(phases: usize) -> Self {
         Self {
             phases: (0..phases).map(|_| CachePadded::default()).collect(),
-            reconnects: CachePadded::default(),
         }
     }
 

@@ -12,7 +12,7 @@ mod reader;
 mod writer;
 
 pub(crate) use reader::Reader;
-pub(crate) use writer::{BlockQueue, BlockWriter, Journal};
+pub(crate) use writer::{BlockWriter, Journal};
 
 /// A journal that cannot be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::deadline::Guest;
 use super::failure;
 use super::recorder::Ending;
-use crate::http::{Feed, HttpError, TokenUsage};
+use crate::http::{Feed, TokenUsage};
 use crate::id::PhaseId;
 use crate::record::{ErrorDetail, Outcome, Usage};
 use crate::sys::socket;

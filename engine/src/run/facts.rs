@@ -1,0 +1,69 @@
+//! What the engine tells about itself in the artifacts: the `ringload` key.
+
+use serde_json::{Map, Value, json};
+
+use super::placement::Placement;
+use crate::artifact::EngineFacts;
+use crate::coordinator::{CoordinatorReport, StopReason};
+use crate::reactor::CoreCounters;
+use crate::units::Nanos;
+
+fn share(part: Nanos, whole: Nanos) -> f64 {
+    if whole == Nanos::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
+}
+
+fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
+    json!({
+        "processor": processor,
+        "busy_share": share(counters.busy, counters.life),
+        "ring_enters": counters.enters,
+        "ring_completions": counters.completions,
+        "ring_overflows": counters.overflows,
+        "buffer_shortages": counters.buffer_shortages,
+        "connections_opened": counters.connections,
+        "resends": counters.resends,
+    })
+}
+
+/// The kernel's release, as uname(1) prints it.
+fn kernel() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|release| release.trim().to_owned())
+}
+
+/// Facts of the run and of each phase.
+pub(super) fn collect(
+    placement: &Placement,
+    cores: &[CoreCounters],
+    coordinator: &CoordinatorReport,
+    seed: u64,
+    hooks: Vec<Value>,
+) -> EngineFacts {
+    let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
+    let mut run = Map::new();
+    run.insert("driver".into(), json!("io-uring"));
+    run.insert("kernel".into(), json!(kernel()));
+    run.insert("seed".into(), json!(seed));
+    run.insert(
+        "cores".into(),
+        placement.processors.iter().zip(cores).map(|(&processor, counters)| core(processor, counters)).collect(),
+    );
+    run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
+    if !hooks.is_empty() {
+        run.insert("hooks".into(), Value::Array(hooks));
+    }
+    let phases = coordinator.phases.iter().map(|summary| {
+        let mut facts = Map::new();
+        let reason = match summary.stop_reason {
+            StopReason::Requests => "requests",
+            StopReason::Duration => "duration",
+            StopReason::Interrupted => "interrupted",
+        };
+        facts.insert("stop_reason".into(), json!(reason));
+        facts.insert("sending_seconds".into(), json!(summary.sending_complete.since(summary.start).as_secs_f64()));
+        facts.insert("drain_seconds".into(), json!(summary.end.since(summary.sending_complete).as_secs_f64()));
+        facts.insert("drain_cut".into(), json!(summary.drain_cut));
+        facts.insert("arrivals_unsent".into(), json!(coordinator.unsent[summary.phase.index()]));
+        (summary.phase, facts)
+    });
+    EngineFacts { phases: phases.collect(), run }
+}

@@ -1,0 +1,103 @@
+//! The control hooks of a run: the reset before it, and the thread that carries out profiler calls during it.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::RunError;
+use crate::clock::WallAnchor;
+use crate::control::{HookClient, HookError, HookReport, Waited};
+use crate::coordinator::{HookCall, HookPort};
+use crate::credit::Exchange;
+use crate::interrupt::Interrupt;
+use crate::plan::{HookPlan, Plan};
+use crate::units::Nanos;
+
+/// How often a wait between two attempts looks for an interrupt.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The hooks of a run and the client that calls them.
+pub(super) struct Hooks {
+    client: HookClient,
+    plan: HookPlan,
+    interrupt: Arc<Interrupt>,
+}
+
+/// Every control call of a run, in order.
+pub(super) struct HookReports(Vec<HookReport>);
+
+impl Hooks {
+    pub(super) fn new(plan: &Plan, interrupt: Arc<Interrupt>) -> Self {
+        let origins = vec![plan.endpoint.target.origin.clone()];
+        let client = HookClient::new(origins, plan.endpoint.control_headers.clone());
+        Self { client, plan: plan.hooks.clone(), interrupt }
+    }
+
+    /// Resets the KV cache, if the plan says so. Returns early, and well, when interrupted.
+    ///
+    /// # Errors
+    /// The server does not reset.
+    pub(super) fn reset(&mut self) -> Result<(), HookError> {
+        let Some(hook) = &self.plan.reset_kv_cache else { return Ok(()) };
+        let interrupt = &self.interrupt;
+        let outcome = self.client.reset(hook, |span| wait(span, interrupt));
+        if interrupt.is_raised() { Ok(()) } else { outcome }
+    }
+
+    /// Starts the control thread. It ends when the coordinator drops its end of the port.
+    ///
+    /// # Errors
+    /// No thread.
+    pub(super) fn start(self, exchange: Arc<Exchange>) -> Result<(HookPort, JoinHandle<HookReports>), RunError> {
+        let (calls, requested) = channel();
+        let (answered, answers) = channel();
+        let Self { mut client, plan, .. } = self;
+        let thread = super::threads::spawn("ringload-control".into(), move || {
+            while let Ok(call) = requested.recv() {
+                let result = match (&plan.server_profiler, call) {
+                    (Some(hook), HookCall::ProfilerStart) => client.profiler_start(hook),
+                    (Some(hook), HookCall::ProfilerStop) => client.profiler_stop(hook),
+                    (None, _) => unreachable!("the machine calls a profiler only if the plan has one"),
+                };
+                let _ = answered.send((call, result.map_err(|error| error.to_string())));
+                exchange.coordinator.wake();
+            }
+            HookReports(client.reports().to_vec())
+        })?;
+        Ok((HookPort { calls, answers }, thread))
+    }
+}
+
+fn wait(span: Nanos, interrupt: &Interrupt) -> Waited {
+    let mut left = Duration::from_nanos(span.0);
+    while !interrupt.is_raised() {
+        if left.is_zero() {
+            return Waited::Elapsed;
+        }
+        let step = left.min(LOOK);
+        std::thread::sleep(step);
+        left -= step;
+    }
+    Waited::Interrupted
+}
+
+impl HookReports {
+    /// For the artifacts, with wall-clock times to line up with a trace of the server.
+    pub(super) fn to_json(&self, anchor: WallAnchor) -> Vec<Value> {
+        let call = |report: &HookReport| {
+            json!({
+                "hook": report.what.as_str(),
+                "origin": report.origin,
+                "start_ns": anchor.to_wall_ns(report.start),
+                "duration_ns": report.duration.0,
+                "attempts": report.attempts,
+                "status": report.status,
+                "succeeded": report.succeeded,
+            })
+        };
+        self.0.iter().map(call).collect()
+    }
+}

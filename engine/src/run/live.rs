@@ -1,0 +1,51 @@
+//! What a user sees while the run goes on.
+
+use crate::coordinator::{LiveBoard, Tally, tally};
+use crate::credit::Exchange;
+use crate::plan::PhasePlan;
+use crate::units::Nanos;
+
+/// The run at one moment.
+#[derive(Debug, Clone)]
+pub struct LiveSnapshot {
+    /// Since the start of the run.
+    pub elapsed: Nanos,
+    /// Phases that have started and not ended, oldest first.
+    pub phases: Vec<LivePhase>,
+}
+
+/// One phase at one moment.
+#[derive(Debug, Clone)]
+pub struct LivePhase {
+    /// Its name.
+    pub name: String,
+    /// Since its start.
+    pub elapsed: Nanos,
+    /// Its counts.
+    pub tally: Tally,
+    /// It sends no more and waits for its requests in flight.
+    pub draining: bool,
+}
+
+/// Looks at a run. Takes no lock that a core could want.
+pub(super) fn snapshot(
+    phases: &[PhasePlan],
+    exchange: &Exchange,
+    board: &LiveBoard,
+    start: Nanos,
+    now: Nanos,
+) -> LiveSnapshot {
+    let open = board.open();
+    LiveSnapshot {
+        elapsed: now.since(start),
+        phases: open
+            .into_iter()
+            .map(|open| LivePhase {
+                name: phases[open.phase.index()].name.clone(),
+                elapsed: now.since(open.start),
+                tally: tally(exchange, open.phase),
+                draining: open.draining,
+            })
+            .collect(),
+    }
+}

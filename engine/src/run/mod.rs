@@ -1,0 +1,155 @@
+//! The composition root: from a plan to artifacts.
+//!
+//! ```text
+//! prepare the directory, limits, address, ring         refused here, nothing was sent
+//! reset hook
+//! journal thread, one pinned thread per core, control thread, coordinator thread
+//! ... load; the calling thread only looks on ...
+//! join, merge, read the journal once, report, write
+//! ```
+
+mod address;
+mod facts;
+mod hooks;
+mod live;
+mod placement;
+mod results;
+mod threads;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use live::{LivePhase, LiveSnapshot};
+
+use crate::artifact::{self, ArtifactDirectory, ArtifactError};
+use crate::clock::{self, WallAnchor};
+use crate::control::HookError;
+use crate::coordinator::LiveBoard;
+use crate::interrupt::Interrupt;
+use crate::journal::{Journal, JournalError};
+use crate::plan::Plan;
+use crate::reactor::{self, ReactorError};
+use crate::report::Report;
+
+/// How often the observer is called.
+const OBSERVE: Duration = Duration::from_secs(1);
+/// Name of the journal in the artifact directory, while the run has not been written out.
+const JOURNAL: &str = "ringload.journal";
+
+/// How to run a plan on this host.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Reactor cores; `None` takes all processors but one.
+    pub cores: Option<u16>,
+    /// Ends the run early when raised.
+    pub interrupt: Arc<Interrupt>,
+}
+
+/// A run that sent load, however it ended. All its results are written.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The figures.
+    pub report: Report,
+    /// Where the artifacts are.
+    pub artifact_directory: PathBuf,
+    /// Every file that was written.
+    pub files: Vec<PathBuf>,
+    /// The signal that ended the run early.
+    pub interrupted: Option<i32>,
+    /// Why the run failed, in one line; `None`: it did not.
+    pub failure: Option<String>,
+    /// What went wrong without failing the run, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A run that sent no load.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The artifact directory cannot be used.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The ring cannot be used.
+    #[error(transparent)]
+    Reactor(#[from] ReactorError),
+    /// A control hook failed before the load.
+    #[error(transparent)]
+    Control(#[from] HookError),
+    /// More cores than there are.
+    #[error("--cores {wanted}: this process may use {available} processors; ask for 1 to {available}")]
+    Cores {
+        /// Asked for.
+        wanted: usize,
+        /// What the process may use.
+        available: usize,
+    },
+    /// Fewer descriptors than connections.
+    #[error("the concurrency of this plan needs {needed} file descriptors and the hard limit is {limit}; raise it (ulimit -Hn {needed}) or lower the concurrency")]
+    Descriptors {
+        /// Needed.
+        needed: u64,
+        /// Allowed.
+        limit: u64,
+    },
+    /// The server's name does not resolve.
+    #[error("cannot resolve the host '{host}': {reason}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// A thread or an event could not be made.
+    #[error("cannot start the run: {0}")]
+    Threads(std::io::Error),
+    /// The user interrupted before any load was sent.
+    #[error("interrupted by signal {signal} before any load was sent")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+}
+
+/// Runs a plan to its end and writes its artifacts. `observer` is called on this thread about once a second while load is sent.
+///
+/// # Errors
+/// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
+pub fn run(
+    plan: &Plan,
+    options: &RunOptions,
+    observer: &mut dyn FnMut(&LiveSnapshot),
+) -> Result<RunOutcome, RunError> {
+    let placement = placement::place(&plan.phases, options.cores)?;
+    let address = address::resolve(&plan.endpoint.target)?;
+    reactor::probe()?;
+    let directory = ArtifactDirectory::prepare(plan)?;
+    let inputs = artifact::write_inputs(&directory, plan)?;
+    let mut hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt));
+    hooks.reset()?;
+    if let Some(signal) = options.interrupt.signal() {
+        return Err(RunError::Interrupted { signal });
+    }
+    let journal = plan
+        .artifacts
+        .records
+        .then(|| Journal::start(&directory.path().join(JOURNAL), placement.processors.len()))
+        .transpose()?;
+
+    let anchor = WallAnchor::take();
+    let start = clock::monotonic();
+    let board = Arc::new(LiveBoard::default());
+    let load = threads::Load::start(plan, &placement, address, journal.as_ref(), hooks, &board, &options.interrupt)?;
+    while !load.ended_within(OBSERVE) {
+        observer(&live::snapshot(&plan.phases, load.exchange(), &board, start, clock::monotonic()));
+    }
+    let ended = load.join();
+    let journal = journal.map(Journal::finish);
+    let mut outcome = results::write(plan, &directory, anchor, &placement, ended, journal, options.interrupt.signal());
+    outcome.files.insert(0, inputs);
+    outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
+    Ok(outcome)
+}

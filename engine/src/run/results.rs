@@ -1,0 +1,121 @@
+//! After the load: merge the cores, read the journal once, report, write.
+
+use std::path::PathBuf;
+
+use super::placement::Placement;
+use super::threads::Ended;
+use super::{RunOutcome, facts};
+use crate::artifact::{self, ArtifactDirectory, RecordWriter};
+use crate::clock::WallAnchor;
+use crate::credit::RequestIds;
+use crate::http::format_uuid;
+use crate::id::PhaseId;
+use crate::journal::{JournalError, Reader};
+use crate::plan::Plan;
+use crate::reactor::CoreReport;
+use crate::record::ErrorDetail;
+use crate::report::{Collector, RunEnd};
+
+/// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
+pub(super) fn write(
+    plan: &Plan,
+    directory: &ArtifactDirectory,
+    anchor: WallAnchor,
+    placement: &Placement,
+    ended: Ended,
+    journal: Option<Result<PathBuf, JournalError>>,
+    signal: Option<i32>,
+) -> RunOutcome {
+    let mut problems = Vec::new();
+    let mut warnings = ended.coordinator.outcome.warnings.clone();
+    let mut cores = Vec::new();
+    for core in ended.cores {
+        match core {
+            Ok(report) => cores.push(report),
+            Err(error) => {
+                problems.push(error.to_string());
+                cores.push(CoreReport { histograms: vec![], errors: vec![], counters: Default::default() });
+            }
+        }
+    }
+
+    let mut collector = Collector::new(plan, anchor);
+    for phase in &plan.phases {
+        for histograms in cores.iter().filter_map(|core| core.histograms.get(phase.id.index())) {
+            collector.add_histograms(phase.id, histograms);
+        }
+    }
+    let mut files = Vec::new();
+    let mut journal_path = None;
+    match journal {
+        None => {}
+        Some(Err(error)) => problems.push(error.to_string()),
+        Some(Ok(path)) => {
+            match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
+                Ok(jsonl) => {
+                    files.push(jsonl);
+                    journal_path = Some(path);
+                }
+                Err(reason) => problems.push(format!("{reason}; the records remain in {}", path.display())),
+            }
+        }
+    }
+
+    let mut failure = ended.coordinator.outcome.failure.clone();
+    if failure.is_none() && !problems.is_empty() {
+        failure = Some(problems.join("; "));
+    }
+    let end = match (&failure, signal) {
+        (_, Some(_)) => RunEnd::Interrupted,
+        (Some(reason), None) => RunEnd::Failed(reason.clone()),
+        (None, None) => RunEnd::Complete,
+    };
+    let report = collector.finish(&ended.coordinator.phases, &end);
+    let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
+    let engine = facts::collect(placement, &counters, &ended.coordinator, plan.seed, ended.hooks.to_json(anchor));
+    let written = artifact::write_all(directory, plan, &report, &engine);
+    files.extend(written.files);
+    if written.failures.is_empty() {
+        // Everything that the journal held is in the artifacts now.
+        if let Some(path) = journal_path {
+            if let Err(error) = std::fs::remove_file(&path) {
+                warnings.push(format!("cannot remove {}: {error}", path.display()));
+            }
+        }
+    } else {
+        let reasons: Vec<String> = written.failures.iter().map(ToString::to_string).collect();
+        failure.get_or_insert_with(|| reasons.join("; "));
+    }
+    RunOutcome {
+        report,
+        artifact_directory: directory.path().to_owned(),
+        files,
+        interrupted: signal,
+        failure,
+        warnings,
+    }
+}
+
+fn read_records(
+    plan: &Plan,
+    directory: &ArtifactDirectory,
+    anchor: WallAnchor,
+    journal: &std::path::Path,
+    cores: &[CoreReport],
+    collector: &mut Collector,
+) -> Result<PathBuf, String> {
+    let ids = RequestIds::new(&plan.benchmark_id);
+    let text = |(high, low)| String::from_utf8_lossy(&format_uuid(high, low)).into_owned();
+    let names = |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
+    let no_errors: Vec<ErrorDetail> = Vec::new();
+    let file = directory.create_records().map_err(|error| error.to_string())?;
+    let mut writer = RecordWriter::new(plan, anchor, file);
+    for record in Reader::open(journal).map_err(|error| error.to_string())? {
+        let record = record.map_err(|error| error.to_string())?;
+        let errors = cores.get(record.core.index()).map_or(&no_errors, |core| &core.errors);
+        collector.add(&record, errors);
+        writer.write(&record, errors, &names).map_err(|error| format!("profile_export.jsonl: {error}"))?;
+    }
+    let file = writer.finish().map_err(|error| format!("profile_export.jsonl: {error}"))?;
+    file.commit().map_err(|error| error.to_string())
+}

@@ -1,0 +1,167 @@
+//! The threads of a run: started together, joined together.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::RunError;
+use super::hooks::{HookReports, Hooks};
+use super::placement::Placement;
+use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
+use crate::credit::{Command, Exchange, RequestIds};
+use crate::id::CoreId;
+use crate::interrupt::Interrupt;
+use crate::journal::{BlockWriter, Journal};
+use crate::plan::Plan;
+use crate::reactor::{Core, CorePlan, CoreReport, ReactorError};
+use crate::sys::{affinity, limits, socket::KernelAddress};
+use crate::units::Nanos;
+
+/// What the threads leave behind.
+pub(super) struct Ended {
+    pub(super) coordinator: CoordinatorReport,
+    pub(super) cores: Vec<Result<CoreReport, ReactorError>>,
+    pub(super) hooks: HookReports,
+}
+
+/// A run under way.
+pub(super) struct Load {
+    exchange: Arc<Exchange>,
+    cores: Vec<JoinHandle<Result<CoreReport, ReactorError>>>,
+    coordinator: JoinHandle<CoordinatorReport>,
+    control: JoinHandle<HookReports>,
+    done: Receiver<()>,
+}
+
+pub(super) fn spawn<T: Send + 'static>(
+    name: String,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RunError> {
+    std::thread::Builder::new().name(name).spawn(body).map_err(RunError::Threads)
+}
+
+fn join<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl Load {
+    /// Starts the cores, waits until each is ready to send, then starts the control and coordinator threads.
+    ///
+    /// # Errors
+    /// A thread, an event or a ring could not be made. Nothing was sent.
+    pub(super) fn start(
+        plan: &Plan,
+        placement: &Placement,
+        address: std::net::SocketAddr,
+        journal: Option<&Journal>,
+        hooks: Hooks,
+        board: &Arc<LiveBoard>,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<Self, RunError> {
+        let count = placement.processors.len();
+        let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
+        let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
+        let cores = start_cores(plan, placement, address, journal, &exchange)?;
+        let (port, control) = hooks.start(Arc::clone(&exchange))?;
+        let coordinator = Coordinator::new(
+            plan.phases.clone(),
+            Arc::clone(&exchange),
+            port,
+            plan.hooks.server_profiler.is_some(),
+            plan.seed,
+            NonZeroU32::new(plan.requests.entries.len() as u32).expect("a plan has at least one dataset entry"),
+            Arc::clone(board),
+            Arc::clone(interrupt),
+        );
+        let (finished, done) = channel();
+        let coordinator = spawn("ringload-coordinator".into(), move || {
+            limits::sharpen_timers();
+            let report = coordinator.run();
+            let _ = finished.send(());
+            report
+        })?;
+        Ok(Self { exchange, cores, coordinator, control, done })
+    }
+
+    pub(super) fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Waits until the load has ended, at most `patience`.
+    pub(super) fn ended_within(&self, patience: Duration) -> bool {
+        // A dropped sender means that the coordinator panicked; joining passes that on.
+        !matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// Joins everything. The load has ended.
+    pub(super) fn join(self) -> Ended {
+        let coordinator = join(self.coordinator);
+        Ended { coordinator, cores: self.cores.into_iter().map(join).collect(), hooks: join(self.control) }
+    }
+}
+
+type CoreThread = JoinHandle<Result<CoreReport, ReactorError>>;
+
+fn start_cores(
+    plan: &Plan,
+    placement: &Placement,
+    address: std::net::SocketAddr,
+    journal: Option<&Journal>,
+    exchange: &Arc<Exchange>,
+) -> Result<Vec<CoreThread>, RunError> {
+    let (ready, readiness) = channel();
+    let mut threads = Vec::new();
+    for (index, &processor) in placement.processors.iter().enumerate() {
+        let id = CoreId(index as u16);
+        let core_plan = CorePlan {
+            id,
+            phases: plan.phases.clone(),
+            connections: placement.connections_per_core,
+            images: plan.requests.clone(),
+            ids: RequestIds::new(&plan.benchmark_id),
+            address: KernelAddress::new(address),
+            streaming: plan.endpoint.streaming,
+            request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
+            journal: journal.map(|journal| BlockWriter::new(id, journal.queue())),
+        };
+        let (exchange, ready) = (Arc::clone(exchange), ready.clone());
+        threads.push(spawn(format!("ringload-core-{index}"), move || {
+            if let Some(processor) = processor {
+                affinity::pin_to(processor);
+            }
+            limits::sharpen_timers();
+            run_core(core_plan, exchange, &ready)
+        })?);
+    }
+    drop(ready);
+    let started = readiness.iter().take(threads.len()).filter(|&started| started).count();
+    if started == threads.len() {
+        return Ok(threads);
+    }
+    // A core that could not start returns its reason; the others have nothing to do and end when told.
+    exchange.links.iter().for_each(|link| link.command(Command::Shutdown));
+    let failure = threads.into_iter().filter_map(|thread| join(thread).err()).next();
+    Err(RunError::Reactor(failure.expect("a core that is not ready has failed")))
+}
+
+fn run_core(
+    plan: CorePlan,
+    exchange: Arc<Exchange>,
+    ready: &std::sync::mpsc::Sender<bool>,
+) -> Result<CoreReport, ReactorError> {
+    /// Tells the coordinator if the core ends in any way but the planned one.
+    struct Alarm(Arc<Exchange>);
+    impl Drop for Alarm {
+        fn drop(&mut self) {
+            self.0.report_core_failure();
+        }
+    }
+    let core = Core::new(plan, Arc::clone(&exchange));
+    let _ = ready.send(core.is_ok());
+    let alarm = Alarm(exchange);
+    let report = core?.run()?;
+    std::mem::forget(alarm);
+    Ok(report)
+}
