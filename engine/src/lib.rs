@@ -11,6 +11,7 @@
 
 pub mod clock;
 
+pub mod control;
 pub mod coordinator;
 pub mod credit;
 pub mod id;
