@@ -41,7 +41,10 @@ impl Server {
         let origin = format!("http://{}", listener.local_addr().expect("the listener is bound"));
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
-        thread::spawn(move || play(listener, script, &log));
+        // With nothing to play the port is closed when this returns, so that the first connection is refused for certain.
+        if !script.is_empty() {
+            thread::spawn(move || play(listener, script, &log));
+        }
         Self { origin, requests }
     }
 
