@@ -44,7 +44,7 @@ pub enum HookCall {
 pub enum Event {
     /// Time passed. Sent at least at every [`Machine::next_deadline`](super::Machine::next_deadline).
     Tick,
-    /// Counts of a phase as the cores last published them.
+    /// Counts of a phase as the cores last published them. They may lag, and an older reading may follow a newer one.
     Progress {
         /// The phase.
         phase: PhaseId,
@@ -84,7 +84,8 @@ pub enum Action {
         /// The phase.
         phase: PhaseId,
     },
-    /// Let the phase have this many requests in flight over all cores (`u32::MAX`: no limit). Never falls during a phase.
+    /// Let the phase have this many requests in flight over all cores (`u32::MAX`: no limit). Zero until the first one, which may come
+    /// long after [`Action::StartPhase`] if requests of earlier phases hold all slots. Never falls during a phase.
     SetLimit {
         /// The phase.
         phase: PhaseId,

@@ -44,7 +44,7 @@ pub struct RunOutcome {
 ///   (`may_begin`), so at most one phase sends at any time;
 /// - requests of earlier phases that are still in flight occupy slots of the sending phase (`raise_limits`);
 /// - a drain ends as its rule says, or at once when the user ends the run (`cut_drains`);
-/// - the server profiler runs from before the first until after the last request of the phases that own it ([`Profiler`]).
+/// - the server profiler runs from before the first until after the last request of the phases that own it (`profiler.rs`).
 ///
 /// The limit of a phase is zero until the first [`Action::SetLimit`].
 #[derive(Debug)]
@@ -188,7 +188,7 @@ impl Machine {
         if !matches!(phase.state, PhaseState::Waiting) {
             return false;
         }
-        let (earlier, _) = self.phases.split_at(self.next);
+        let earlier = &self.phases[..self.next];
         if phase.plan.seamless {
             earlier.last().is_some_and(PhaseRun::sending_is_complete)
         } else {

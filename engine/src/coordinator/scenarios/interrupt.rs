@@ -5,7 +5,6 @@ use crate::coordinator::Machine;
 use crate::coordinator::event::{Action, Event, StopReason};
 use crate::coordinator::machine::MachineSettings;
 use crate::coordinator::simulation::{HookScript, Reply, World, ms, profiling};
-use crate::units::Nanos;
 
 #[test]
 fn s25_an_interrupt_during_an_overlap_cuts_both_phases_and_stops_the_profiler_once() {

@@ -1,0 +1,15 @@
+//! The control client: blocking calls to the server around the load, on their own sockets and never on a core.
+//!
+//! Its connections are never pooled with those of the load, nor with one another: a control call must not warm a connection that a
+//! measured request would otherwise have to open. It is meant for a thread of its own.
+
+mod client;
+mod error;
+mod origin;
+mod retry;
+
+#[cfg(test)]
+mod test_server;
+
+pub use client::{HookClient, HookReply, HookReport, Waited};
+pub use error::{Effect, Hook, HookCallName, HookError};
