@@ -11,6 +11,7 @@
 
 pub mod clock;
 pub mod coordinator;
+pub mod http;
 pub mod id;
 pub mod plan;
 pub mod record;
