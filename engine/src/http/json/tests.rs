@@ -40,12 +40,21 @@ fn walks(text: &[u8]) -> Option<Value> {
     cursor.finish().ok().map(|()| value)
 }
 
-/// What `serde_json` says, numbers out of range left aside.
-fn oracle(text: &[u8]) -> bool {
-    match serde_json::from_slice::<Value>(text) {
+/// Compares with `serde_json`, except where it stops at a number that no `f64` holds: it says nothing of the rest then.
+#[track_caller]
+fn assert_judged_alike(text: &[u8]) {
+    let accepted = match serde_json::from_slice::<Value>(text) {
         Ok(_) => true,
-        Err(error) => error.to_string().starts_with("number out of range"),
-    }
+        Err(error) if error.to_string().starts_with("number out of range") => return,
+        Err(_) => false,
+    };
+    assert_eq!(skips(text), accepted, "skip {:?}", String::from_utf8_lossy(text));
+    assert_eq!(
+        walks(text).is_some(),
+        accepted,
+        "walk {:?}",
+        String::from_utf8_lossy(text)
+    );
 }
 
 #[test]
@@ -119,12 +128,7 @@ fn the_grammar_is_that_of_serde_json() {
         "\u{feff}1",
         "// c\n1",
     ] {
-        assert_eq!(skips(text.as_bytes()), oracle(text.as_bytes()), "skip {text:?}");
-        assert_eq!(
-            walks(text.as_bytes()).is_some(),
-            oracle(text.as_bytes()),
-            "walk {text:?}"
-        );
+        assert_judged_alike(text.as_bytes());
     }
 }
 
@@ -137,7 +141,8 @@ fn invalid_utf_8_is_refused_wherever_it_stands() {
         b"\xff",
         b"\"\xed\xa0\x80\"",
     ] {
-        assert!(!skips(text) && !oracle(text), "{text:?}");
+        assert!(!skips(text), "{text:?}");
+        assert_judged_alike(text);
     }
 }
 
@@ -148,11 +153,15 @@ fn nesting_ends_where_serde_json_ends_it() {
         assert_eq!(skips(&arrays), accepted, "{depth}");
         let objects = [b"{\"a\":".repeat(depth - 1), b"{}".to_vec(), vec![b'}'; depth - 1]].concat();
         assert_eq!(skips(&objects), accepted, "{depth}");
+        assert_judged_alike(&arrays);
+        assert_judged_alike(&objects);
     }
-    let text = [vec![b'['; 127], vec![b']'; 127]].concat();
-    assert!(oracle(&text) && walks(&text).is_some());
-    let text = [vec![b'['; 128], vec![b']'; 128]].concat();
-    assert!(!oracle(&text) && walks(&text).is_none());
+}
+
+#[test]
+fn the_range_of_numbers_is_not_checked_but_their_grammar_is() {
+    assert!(skips(b"1e999") && skips(b"[-123456789e99999]"));
+    assert!(!skips(b"[1e999,]") && !skips(b"1e9e9"));
 }
 
 #[test]
@@ -284,17 +293,16 @@ proptest! {
         let mut text = serde_json::to_vec(&value).unwrap();
         let at = at.index(text.len());
         if cut { text.truncate(at) } else { text[at] = byte }
-        prop_assert_eq!(skips(&text), oracle(&text));
+        assert_judged_alike(&text);
     }
 
     #[test]
     fn token_soup_is_judged_as_by_serde_json(text in token_soup()) {
-        prop_assert_eq!(skips(&text), oracle(&text));
-        prop_assert_eq!(walks(&text).is_some(), serde_json::from_slice::<Value>(&text).is_ok());
+        assert_judged_alike(&text);
     }
 
     #[test]
     fn random_bytes_are_judged_as_by_serde_json(text in proptest::collection::vec(any::<u8>(), 0..64)) {
-        prop_assert_eq!(skips(&text), oracle(&text));
+        assert_judged_alike(&text);
     }
 }
