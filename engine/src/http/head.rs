@@ -1,0 +1,358 @@
+//! Response heads: the few facts of a status line and header lines that decide how the rest is read.
+
+use std::mem::MaybeUninit;
+
+use memchr::memrchr;
+
+use super::body::Body;
+use super::chunked::ChunkedDecoder;
+use super::error::HttpError;
+
+/// Longest head, interim heads before it included.
+pub(super) const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most header lines of one head.
+pub(super) const MAX_HEADERS: usize = 128;
+
+/// One complete head.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    /// Bytes of the head, its blank line included.
+    pub(super) len: usize,
+    pub(super) status: u16,
+    /// Empty when the server sent none, or sent one that is not ASCII.
+    pub(super) reason: &'a str,
+    /// Framing of the body; meaningless for an interim head.
+    pub(super) body: Body,
+    /// Whether the connection may carry another request once the body has been read.
+    pub(super) keep_alive: bool,
+    /// Whether the body is `text/event-stream`.
+    pub(super) event_stream: bool,
+    /// The content coding, unless it is `identity`.
+    pub(super) content_coding: Option<&'a [u8]>,
+    pub(super) location: Option<&'a [u8]>,
+    pub(super) retry_after: Option<&'a [u8]>,
+}
+
+impl<'a> Head<'a> {
+    /// Whether a further head follows (status 1xx).
+    pub(super) fn is_interim(&self) -> bool {
+        self.status < 200
+    }
+
+    /// Reads the head at the start of `bytes`; `None` while it is incomplete.
+    ///
+    /// Only whole lines are looked at. So the verdict on a head is the same however it was split, and because header
+    /// lines are limited in number, parsing again after each read of an unfinished head costs a bounded amount.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Option<Self>, HttpError> {
+        let Some(last_line_end) = memrchr(b'\n', bytes) else {
+            return Ok(None);
+        };
+        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            &bytes[..=last_line_end],
+            &mut headers,
+        );
+        let len = match parsed {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(HttpError::TooManyHeaders),
+            Err(_) => return Err(HttpError::MalformedHead),
+        };
+        let (Some(status), Some(version)) = (response.code, response.version) else {
+            return Err(HttpError::MalformedHead);
+        };
+        if status < 100 {
+            return Err(HttpError::MalformedHead);
+        }
+        let fields = Fields::collect(response.headers)?;
+        let body = fields.body(status, version)?;
+        Ok(Some(Self {
+            len,
+            status,
+            reason: response.reason.unwrap_or(""),
+            keep_alive: fields.keep_alive(version) && !matches!(body, Body::UntilClose),
+            body,
+            event_stream: fields.event_stream,
+            content_coding: fields.content_coding,
+            location: fields.location,
+            retry_after: fields.retry_after,
+        }))
+    }
+}
+
+/// The header fields that matter, over all their lines.
+#[derive(Default)]
+struct Fields<'a> {
+    length: Option<u64>,
+    /// Transfer codings named, and whether each of them was `chunked`.
+    transfer_codings: usize,
+    only_chunked: bool,
+    close: bool,
+    explicit_keep_alive: bool,
+    event_stream: bool,
+    content_coding: Option<&'a [u8]>,
+    location: Option<&'a [u8]>,
+    retry_after: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn collect(headers: &[httparse::Header<'a>]) -> Result<Self, HttpError> {
+        let mut fields = Self {
+            only_chunked: true,
+            ..Self::default()
+        };
+        for header in headers {
+            let (name, value) = (header.name, header.value);
+            // Each comparison starts with the length, so most of this chain is comparing integers.
+            if name.eq_ignore_ascii_case("content-length") {
+                fields.content_length(value)?;
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                for coding in list(value) {
+                    fields.transfer_codings += 1;
+                    fields.only_chunked &= coding.eq_ignore_ascii_case(b"chunked");
+                }
+            } else if name.eq_ignore_ascii_case("connection") {
+                for option in list(value) {
+                    fields.close |= option.eq_ignore_ascii_case(b"close");
+                    fields.explicit_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            } else if name.eq_ignore_ascii_case("content-type") {
+                let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default();
+                fields.event_stream = media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
+            } else if name.eq_ignore_ascii_case("content-encoding") {
+                let coding = list(value).find(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+                fields.content_coding = fields.content_coding.or(coding);
+            } else if name.eq_ignore_ascii_case("location") {
+                fields.location = Some(value);
+            } else if name.eq_ignore_ascii_case("retry-after") {
+                fields.retry_after = Some(value);
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Takes one `Content-Length` line; repeated equal values count as one (RFC 9110, section 8.6).
+    fn content_length(&mut self, value: &[u8]) -> Result<(), HttpError> {
+        let mut values = 0;
+        for item in list(value) {
+            values += 1;
+            let length = decimal(item).ok_or(HttpError::BadContentLength)?;
+            if self.length.is_some_and(|earlier| earlier != length) {
+                return Err(HttpError::ConflictingLength);
+            }
+            self.length = Some(length);
+        }
+        if values == 0 {
+            return Err(HttpError::BadContentLength);
+        }
+        Ok(())
+    }
+
+    /// Framing by RFC 9112, section 6.3. A length beside a transfer coding is refused rather than overruled: one of two
+    /// parties on the way would read the body differently.
+    fn body(&self, status: u16, version: u8) -> Result<Body, HttpError> {
+        if matches!(status, 100..=199 | 204 | 304) {
+            return Ok(Body::Length(0));
+        }
+        match (self.transfer_codings, self.length) {
+            (0, Some(length)) => Ok(Body::Length(length)),
+            (0, None) => Ok(Body::UntilClose),
+            (1, None) if self.only_chunked && version == 1 => Ok(Body::Chunked(ChunkedDecoder::new())),
+            (1, Some(_)) if self.only_chunked && version == 1 => Err(HttpError::ConflictingLength),
+            _ => Err(HttpError::BadTransferEncoding),
+        }
+    }
+
+    fn keep_alive(&self, version: u8) -> bool {
+        !self.close && (version == 1 || self.explicit_keep_alive)
+    }
+}
+
+/// The elements of a comma-separated field value; empty ones do not count (RFC 9110, section 5.6.1).
+fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value
+        .split(|&byte| byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|item| !item.is_empty())
+}
+
+/// A number made of digits only.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |number, digit| {
+        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(text: &str) -> Head<'_> {
+        Head::parse(text.as_bytes())
+            .expect("a valid head")
+            .expect("a complete head")
+    }
+
+    fn framing_error(fields: &str) -> HttpError {
+        Head::parse(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_plain_head_gives_status_reason_and_length() {
+        let head = head("HTTP/1.1 404 Not Found\r\ncontent-length: 12\r\n\r\nrest");
+        assert_eq!((head.status, head.reason, head.len), (404, "Not Found", 46));
+        assert!(matches!(head.body, Body::Length(12)));
+        assert!(head.keep_alive && !head.event_stream && !head.is_interim());
+    }
+
+    #[test]
+    fn every_prefix_of_a_head_is_incomplete() {
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Y: z\r\n\r\n";
+        for cut in 0..text.len() {
+            assert!(Head::parse(&text[..cut]).unwrap().is_none(), "cut at {cut}");
+        }
+        assert_eq!(Head::parse(text).unwrap().unwrap().len, text.len());
+    }
+
+    #[test]
+    fn bytes_that_are_not_http_are_malformed() {
+        for text in [
+            "SSH-2.0-OpenSSH\r\n",
+            "HTTP/2 200 OK\r\n",
+            "HTTP/1.1 2x0 OK\r\n",
+            "HTTP/1.1 099 Low\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nSpace : b\r\n\r\n",
+        ] {
+            assert_eq!(
+                Head::parse(text.as_bytes()).unwrap_err(),
+                HttpError::MalformedHead,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn header_lines_are_limited() {
+        let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADERS));
+        assert!(Head::parse(text.as_bytes()).unwrap().is_some());
+        let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADERS + 1));
+        assert_eq!(Head::parse(text.as_bytes()).unwrap_err(), HttpError::TooManyHeaders);
+    }
+
+    #[test]
+    fn equal_lengths_agree_and_different_ones_conflict() {
+        for fields in [
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+            "Content-Length: 5, 5\r\n",
+            "Content-Length: 005\r\nContent-Length: 5\r\n",
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+            assert!(matches!(head(&text).body, Body::Length(5)), "{fields:?}");
+        }
+        for fields in ["Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5, 6\r\n"] {
+            assert_eq!(framing_error(fields), HttpError::ConflictingLength, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_not_numbers_are_refused() {
+        for value in ["", "-1", "+5", "0x10", "5 5", "18446744073709551616", ","] {
+            assert_eq!(
+                framing_error(&format!("Content-Length: {value}\r\n")),
+                HttpError::BadContentLength,
+                "{value:?}"
+            );
+        }
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n";
+        assert!(matches!(head(text).body, Body::Length(u64::MAX)));
+    }
+
+    #[test]
+    fn one_chunked_coding_is_the_only_one_accepted() {
+        let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: , Chunked\r\n\r\n";
+        assert!(matches!(head(text).body, Body::Chunked(_)));
+        for fields in [
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: gzip\r\n",
+            "Transfer-Encoding: identity\r\nContent-Length: 5\r\n",
+            "Transfer-Encoding: xchunked\r\n",
+        ] {
+            assert_eq!(framing_error(fields), HttpError::BadTransferEncoding, "{fields:?}");
+        }
+        assert_eq!(
+            framing_error("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
+            HttpError::ConflictingLength
+        );
+        let old = b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(Head::parse(old).unwrap_err(), HttpError::BadTransferEncoding);
+    }
+
+    #[test]
+    fn statuses_without_a_body_have_none_whatever_the_fields_say() {
+        for status in ["100 Continue", "103 Early Hints", "204 No Content", "304 Not Modified"] {
+            let text = format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\n");
+            assert!(matches!(head(&text).body, Body::Length(0)), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_connection_persists_by_version_option_and_framing() {
+        for (version, fields, expected) in [
+            ("1.1", "Content-Length: 0\r\n", true),
+            ("1.1", "Content-Length: 0\r\nConnection: close\r\n", false),
+            ("1.1", "Content-Length: 0\r\nConnection: foo, CLOSE\r\n", false),
+            (
+                "1.1",
+                "Content-Length: 0\r\nConnection: keep-alive\r\nConnection: close\r\n",
+                false,
+            ),
+            ("1.1", "", false),
+            ("1.0", "Content-Length: 0\r\n", false),
+            ("1.0", "Content-Length: 0\r\nConnection: Keep-Alive\r\n", true),
+            ("1.0", "Connection: keep-alive\r\n", false),
+        ] {
+            let text = format!("HTTP/{version} 200 OK\r\n{fields}\r\n");
+            assert_eq!(head(&text).keep_alive, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_stream_is_known_by_its_media_type() {
+        for (value, expected) in [
+            ("text/event-stream", true),
+            ("Text/Event-Stream; charset=utf-8", true),
+            ("text/event-stream;charset=utf-8", true),
+            ("text/event-streams", false),
+            ("application/json", false),
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Type: {value}\r\n\r\n");
+            assert_eq!(head(&text).event_stream, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn content_codings_other_than_identity_are_seen() {
+        for (value, expected) in [
+            ("gzip", Some(&b"gzip"[..])),
+            ("identity, br", Some(b"br")),
+            ("Identity", None),
+            ("", None),
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {value}\r\n\r\n");
+            assert_eq!(head(&text).content_coding, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn location_and_retry_after_are_kept() {
+        let head = head("HTTP/1.1 307 Temporary Redirect\r\nLocation: /v2\r\nRetry-After: 2\r\n\r\n");
+        assert_eq!((head.location, head.retry_after), (Some(&b"/v2"[..]), Some(&b"2"[..])));
+    }
+}

@@ -1,0 +1,32 @@
+//! The client side of HTTP/1.1 and of OpenAI chat streams as values: bytes in, facts out.
+//!
+//! ```text
+//! bytes -> head -> body framing (length | chunked | until close) -> event stream -> chat chunk -> Feed
+//!                                                                 \ whole body  -> chat answer /
+//! ```
+//!
+//! Nothing here reads a socket or a clock. The facts are the same for every split of the input into reads; only which
+//! [`Feed`] reports them differs, and that is what the caller stamps with the time of its read. Bytes are judged where
+//! they lie; what straddles two reads is carried in a buffer of the core's [`ScratchPool`].
+
+mod body;
+mod chat;
+mod chunked;
+mod encode;
+mod error;
+mod failure;
+mod head;
+mod json;
+mod response;
+mod scratch;
+mod sse;
+mod stream;
+mod usage;
+
+pub use encode::{EncodeError, format_uuid, patch_ids, request_head, request_tail};
+pub use error::HttpError;
+pub use failure::{FailureKind, ResponseFailure};
+pub use response::{Feed, MAX_BODY_BYTES, ResponseReader};
+pub use scratch::ScratchPool;
+pub use sse::MAX_EVENT_BYTES;
+pub use usage::TokenUsage;

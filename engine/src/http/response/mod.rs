@@ -1,0 +1,402 @@
+//! The reader of one response: head, framing, then the event stream or the whole body.
+
+#[cfg(test)]
+mod tests;
+
+use super::body::Body;
+use super::error::HttpError;
+use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt};
+use super::head::{Head, MAX_HEAD_BYTES};
+use super::scratch::{Carry, ScratchPool};
+use super::sse::EventSplitter;
+use super::stream::ChatStream;
+use super::usage::TokenUsage;
+
+/// Largest body that is not a stream. Streams have no bound; their events do.
+pub const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// What bytes that arrived together completed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Feed {
+    /// Bytes used. Fewer than were given only once the response is complete: the rest belongs to nothing that was asked
+    /// for, and the connection should not be used again.
+    pub consumed: usize,
+    /// The head, not an interim one, ended in these bytes.
+    pub head_completed: bool,
+    /// Events (or the one whole body) with content that ended in these bytes.
+    pub contents: u32,
+    /// Those of them that were not reasoning alone.
+    pub outputs: u32,
+    /// Payload among the bytes: framing of the body does not count.
+    pub body_bytes: u32,
+    /// The response is complete.
+    pub complete: bool,
+}
+
+/// What a response has reached.
+///
+/// ```text
+/// Head --blank line--> Body --end--> Complete
+///   \                    \
+///    `----------error-----`--------> Broken
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    Body,
+    Complete,
+    Broken(HttpError),
+}
+
+/// What becomes of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sink {
+    /// Events, judged as they end.
+    Events,
+    /// One answer, judged when it is whole.
+    Answer,
+    /// The start of the text of a failed response.
+    ErrorText,
+    /// Nothing: it is read to keep the connection in step.
+    Discard,
+}
+
+/// A reader for the responses of one connection, one after the other.
+///
+/// Small, and without memory of its own: a buffer is borrowed while a head, an event or a body straddles reads, and given
+/// back when that is whole. Failed responses own the text of their failure.
+#[derive(Debug)]
+pub struct ResponseReader {
+    body: Body,
+    carry: Carry,
+    chat: ChatStream,
+    /// Set as soon as the response is known to be a failure; final once the response is complete.
+    failure: Option<Box<ResponseFailure>>,
+    /// Bytes of interim heads before the head.
+    interim_bytes: usize,
+    status: u16,
+    state: State,
+    sink: Sink,
+    events: EventSplitter,
+    keep_alive: bool,
+    got_any_byte: bool,
+}
+
+impl Default for ResponseReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ResponseReader {
+    /// A reader that waits for a response.
+    pub fn new() -> Self {
+        Self {
+            body: Body::Length(0),
+            carry: Carry::default(),
+            chat: ChatStream::default(),
+            failure: None,
+            interim_bytes: 0,
+            status: 0,
+            state: State::Head,
+            sink: Sink::Discard,
+            events: EventSplitter::new(),
+            keep_alive: false,
+            got_any_byte: false,
+        }
+    }
+
+    /// Makes ready for the next response and gives scratch buffers back. Also right after an error or a cut, before the
+    /// reader is dropped or used for another connection.
+    pub fn begin(&mut self, pool: &mut ScratchPool) {
+        self.carry.release(pool);
+        *self = Self::new();
+    }
+
+    /// Takes bytes that arrived together and tells what they completed. Takes nothing once the response is complete.
+    ///
+    /// # Errors
+    /// The bytes are not a response, or pass a bound. The connection is out of step then: every further call returns the
+    /// same error until [`ResponseReader::begin`].
+    pub fn feed(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Result<Feed, HttpError> {
+        let mut feed = Feed::default();
+        let result = self.advance(bytes, pool, &mut feed);
+        self.settle(result, feed)
+    }
+
+    /// The peer closed its side.
+    ///
+    /// A body that lasts until the close is complete with it. So is the body of an error status that breaks off: servers
+    /// that refuse a request early often close before their text is out, and the status is what matters.
+    ///
+    /// # Errors
+    /// [`HttpError::Disconnected`] before the end of the head, [`HttpError::IncompleteBody`] before the end of the body.
+    pub fn end_of_input(&mut self, pool: &mut ScratchPool) -> Result<Feed, HttpError> {
+        let mut feed = Feed::default();
+        let result = match self.state {
+            State::Head => Err(HttpError::Disconnected),
+            State::Body => self.close_body(pool, &mut feed),
+            State::Complete => Ok(()),
+            State::Broken(error) => Err(error),
+        };
+        self.keep_alive = false;
+        self.settle(result, feed)
+    }
+
+    /// The status, 0 before the end of the head.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Whether the connection may carry another request. Valid once the response is complete.
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// Whether anything of the response has arrived, interim heads included.
+    pub fn got_any_byte(&self) -> bool {
+        self.got_any_byte
+    }
+
+    /// The server's last token counts.
+    pub fn usage(&self) -> TokenUsage {
+        self.chat.usage
+    }
+
+    /// Whether a successful stream carried a finish reason but no `[DONE]`. Valid once the response is complete.
+    pub fn missing_done(&self) -> bool {
+        self.sink == Sink::Events && self.failure.is_none() && self.chat.finished && !self.chat.done
+    }
+
+    /// Why a complete response is a failure; `None` is a success.
+    pub fn failure(&self) -> Option<ResponseFailure> {
+        self.failure.as_deref().cloned()
+    }
+
+    fn settle(&mut self, result: Result<(), HttpError>, mut feed: Feed) -> Result<Feed, HttpError> {
+        if let Err(error) = result {
+            self.state = State::Broken(error);
+            self.keep_alive = false;
+            return Err(error);
+        }
+        feed.complete = self.state == State::Complete;
+        Ok(feed)
+    }
+
+    fn advance(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<(), HttpError> {
+        self.got_any_byte |= !bytes.is_empty();
+        if let State::Broken(error) = self.state {
+            return Err(error);
+        }
+        if self.state == State::Head && !bytes.is_empty() {
+            feed.consumed = if self.carry.is_empty() {
+                self.read_heads(bytes, pool, feed)?
+            } else {
+                self.continue_head(bytes, pool, feed)?
+            };
+        }
+        if self.state == State::Body {
+            self.read_body(bytes, pool, feed)?;
+        }
+        Ok(())
+    }
+
+    /// Reads heads up to the final one, which lie whole in `bytes`; what is left of an unfinished one is carried. Returns
+    /// the bytes used.
+    fn read_heads(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<usize, HttpError> {
+        let mut at = 0;
+        // One byte more than the bound shows that it was passed; what lies further on must not decide.
+        while let Some(head) = Head::parse(&bytes[at..bytes.len().min(at + self.head_room() + 1)])? {
+            at += head.len;
+            if self.take_head(head)? {
+                feed.head_completed = true;
+                return Ok(at);
+            }
+        }
+        let rest = &bytes[at..];
+        if rest.len() > self.head_room() {
+            return Err(HttpError::HeadTooLarge);
+        }
+        self.carry.append(rest, pool);
+        Ok(bytes.len())
+    }
+
+    /// Completes the head that an earlier read began. Returns how many of `bytes` were used.
+    fn continue_head(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<usize, HttpError> {
+        let before = self.carry.len();
+        let part = &bytes[..bytes.len().min(self.head_room() + 1 - before)];
+        let mut held = std::mem::take(&mut self.carry);
+        held.append(part, pool);
+        // A head can only end at a line end, so parsing waits for one.
+        let line_ended = memchr::memchr(b'\n', part).is_some();
+        let result = if line_ended || held.len() > self.head_room() {
+            self.read_heads(held.bytes(), pool, feed)
+        } else {
+            self.carry = std::mem::take(&mut held);
+            Ok(before + part.len())
+        };
+        held.release(pool);
+        Ok(result? - before)
+    }
+
+    /// Bytes that the bound leaves for the head behind the interim heads so far.
+    fn head_room(&self) -> usize {
+        MAX_HEAD_BYTES - self.interim_bytes
+    }
+
+    /// Takes a head; answers whether it is the final one.
+    fn take_head(&mut self, head: Head<'_>) -> Result<bool, HttpError> {
+        if head.len > self.head_room() {
+            return Err(HttpError::HeadTooLarge);
+        }
+        if head.status == 101 {
+            return Err(HttpError::UnexpectedUpgrade);
+        }
+        if head.is_interim() {
+            self.interim_bytes += head.len;
+            return Ok(false);
+        }
+        self.status = head.status;
+        self.keep_alive = head.keep_alive;
+        self.sink = if !(200..=299).contains(&head.status) {
+            self.note_status_failure(&head)
+        } else if let Some(coding) = head.content_coding {
+            self.failure = Some(Box::new(ResponseFailure::content_coding(coding)));
+            Sink::Discard
+        } else if head.event_stream {
+            Sink::Events
+        } else {
+            Sink::Answer
+        };
+        if let (Sink::Answer, Body::Length(length)) = (self.sink, &head.body)
+            && *length > MAX_BODY_BYTES as u64
+        {
+            return Err(HttpError::BodyTooLarge);
+        }
+        self.body = head.body;
+        self.state = State::Body;
+        Ok(true)
+    }
+
+    /// Keeps what the head tells about a failure; answers what becomes of the body.
+    fn note_status_failure(&mut self, head: &Head<'_>) -> Sink {
+        let mut failure = ResponseFailure::status(head.status, head.reason);
+        let mut sink = Sink::ErrorText;
+        if let Some(after) = head.retry_after {
+            failure.add_note(&format!("(retry-after: {})", excerpt(after)));
+        }
+        if let (300..=399, Some(location)) = (head.status, head.location) {
+            failure.add_note(&format!(
+                "redirect to '{}' was not followed: set the endpoint url to the final address",
+                excerpt(location)
+            ));
+            sink = Sink::Discard;
+        }
+        if let Some(coding) = head.content_coding {
+            failure.add_note(&format!("(body not shown: content-encoding '{}')", excerpt(coding)));
+            sink = Sink::Discard;
+        }
+        self.failure = Some(Box::new(failure));
+        sink
+    }
+
+    fn read_body(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<(), HttpError> {
+        while feed.consumed < bytes.len() && !self.body.is_done() {
+            let (used, payload) = self.body.next(&bytes[feed.consumed..])?;
+            feed.consumed += used;
+            feed.body_bytes = feed
+                .body_bytes
+                .saturating_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+            if !payload.is_empty() {
+                self.take_payload(payload, pool, feed)?;
+            }
+        }
+        if self.body.is_done() && self.state == State::Body {
+            self.complete(pool, feed);
+        }
+        Ok(())
+    }
+
+    fn take_payload(&mut self, payload: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<(), HttpError> {
+        match self.sink {
+            Sink::Events => {
+                let Self {
+                    events,
+                    carry,
+                    chat,
+                    failure,
+                    ..
+                } = self;
+                // An error ends the interest in a stream, not the reading of its body.
+                if failure.is_none() {
+                    events.feed(payload, carry, pool, |event, pool| {
+                        chat.event(event, pool, feed, failure)
+                    })?;
+                }
+            }
+            Sink::Answer if self.carry.is_empty() && self.body.is_done() => {
+                self.failure = self.chat.answer(payload, feed).map(Box::new);
+                self.finish(pool);
+            }
+            Sink::Answer => {
+                if self.carry.len() + payload.len() > MAX_BODY_BYTES {
+                    return Err(HttpError::BodyTooLarge);
+                }
+                self.carry.append(payload, pool);
+            }
+            Sink::ErrorText => {
+                let room = MAX_MESSAGE_BYTES.saturating_sub(self.carry.len());
+                self.carry.append(&payload[..payload.len().min(room)], pool);
+            }
+            Sink::Discard => {}
+        }
+        Ok(())
+    }
+
+    fn close_body(&mut self, pool: &mut ScratchPool, feed: &mut Feed) -> Result<(), HttpError> {
+        if !matches!(self.body, Body::UntilClose) {
+            match &mut self.failure {
+                Some(failure) if failure.kind == FailureKind::Status => {
+                    failure.add_note("(body cut short by the server)")
+                }
+                _ => return Err(HttpError::IncompleteBody),
+            }
+        }
+        self.complete(pool, feed);
+        Ok(())
+    }
+
+    /// The body is over: judges what is left of it, and the response as a whole.
+    fn complete(&mut self, pool: &mut ScratchPool, feed: &mut Feed) {
+        let Self {
+            events,
+            carry,
+            chat,
+            failure,
+            ..
+        } = self;
+        match self.sink {
+            Sink::Events => {
+                if failure.is_none() {
+                    events.finish(carry, pool, |event, pool| chat.event(event, pool, feed, failure));
+                }
+                if failure.is_none() {
+                    *failure = chat.verdict().map(Box::new);
+                }
+            }
+            Sink::Answer => *failure = chat.answer(carry.bytes(), feed).map(Box::new),
+            Sink::ErrorText => {
+                if let Some(failure) = failure {
+                    failure.add_body(carry.bytes());
+                }
+            }
+            Sink::Discard => {}
+        }
+        self.finish(pool);
+    }
+
+    fn finish(&mut self, pool: &mut ScratchPool) {
+        self.carry.release(pool);
+        self.state = State::Complete;
+    }
+}

@@ -1,0 +1,122 @@
+//! Buffers for bytes that straddle reads, shared by the connections of one core.
+//!
+//! Thousands of streams are open at once, but only those whose last read ended inside an event hold bytes. Buffers
+//! therefore belong to the core and are lent: memory follows the number of straddling reads, not of connections.
+
+/// Idle buffers of one core. Takes never fail: an empty pool allocates, and the buffer joins the pool when it comes back.
+#[derive(Debug)]
+pub struct ScratchPool {
+    idle: Vec<Vec<u8>>,
+    bytes_each: usize,
+}
+
+impl ScratchPool {
+    /// A buffer that grew past this many times its first size is shrunk on return: one huge body must not pin its memory.
+    const KEEP_GROWTH: usize = 16;
+
+    /// A pool of `buffers` buffers with room for `bytes_each` bytes each.
+    pub fn new(buffers: usize, bytes_each: usize) -> Self {
+        Self {
+            idle: (0..buffers).map(|_| Vec::with_capacity(bytes_each)).collect(),
+            bytes_each: bytes_each.max(1),
+        }
+    }
+
+    /// An empty buffer that owns memory.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.idle.pop().unwrap_or_else(|| Vec::with_capacity(self.bytes_each))
+    }
+
+    /// Takes a buffer back. Buffers without memory are ignored.
+    pub fn put(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() == 0 {
+            return;
+        }
+        buffer.clear();
+        if buffer.capacity() > self.bytes_each * Self::KEEP_GROWTH {
+            buffer.shrink_to(self.bytes_each);
+        }
+        self.idle.push(buffer);
+    }
+
+    /// Buffers that are ready to be taken without an allocation.
+    pub fn idle(&self) -> usize {
+        self.idle.len()
+    }
+}
+
+/// Bytes carried from one read to the next: nothing, or one buffer on loan from the pool.
+#[derive(Debug, Default)]
+pub(super) struct Carry(Vec<u8>);
+
+impl Carry {
+    /// The bytes carried so far.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends `bytes`, borrowing a buffer first if none is held.
+    pub(super) fn append(&mut self, bytes: &[u8], pool: &mut ScratchPool) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.0.capacity() == 0 {
+            self.0 = pool.take();
+        }
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Gives the buffer back; nothing is carried any more.
+    pub(super) fn release(&mut self, pool: &mut ScratchPool) {
+        pool.put(std::mem::take(&mut self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_pool_allocates_and_keeps_what_comes_back() {
+        let mut pool = ScratchPool::new(1, 64);
+        let (first, second) = (pool.take(), pool.take());
+        assert_eq!(pool.idle(), 0);
+        assert!(second.capacity() >= 64);
+        pool.put(first);
+        pool.put(second);
+        assert_eq!(pool.idle(), 2);
+    }
+
+    #[test]
+    fn returned_buffers_are_empty_and_huge_ones_shrink() {
+        let mut pool = ScratchPool::new(0, 64);
+        pool.put(Vec::new());
+        assert_eq!(pool.idle(), 0);
+        pool.put(b"old".to_vec());
+        assert!(pool.take().is_empty());
+        let huge = 64 * ScratchPool::KEEP_GROWTH + 1;
+        pool.put(Vec::with_capacity(huge));
+        assert!(pool.take().capacity() < huge);
+    }
+
+    #[test]
+    fn a_carry_borrows_only_when_it_has_bytes() {
+        let mut pool = ScratchPool::new(1, 64);
+        let mut carry = Carry::default();
+        carry.append(b"", &mut pool);
+        assert_eq!(pool.idle(), 1);
+        carry.append(b"ab", &mut pool);
+        carry.append(b"c", &mut pool);
+        assert_eq!((carry.bytes(), pool.idle()), (&b"abc"[..], 0));
+        carry.release(&mut pool);
+        assert_eq!((carry.len(), carry.is_empty(), pool.idle()), (0, true, 1));
+    }
+}
