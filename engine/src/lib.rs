@@ -14,6 +14,7 @@ pub mod coordinator;
 pub mod id;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod units;
 
 mod sys;
