@@ -9,6 +9,7 @@
 //! The coordinator (phase machine and pacer, both pure values) and the reactor cores never import each other; they meet in
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
+pub mod artifact;
 pub mod clock;
 pub mod coordinator;
 pub mod id;
