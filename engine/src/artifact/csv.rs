@@ -1,0 +1,63 @@
+//! `profile_export_aiperf.csv`: distributions, a blank line, scalars; both sorted by tag.
+
+use std::io::{self, Write};
+
+use csv::{Terminator, WriterBuilder};
+
+use crate::report::{Metric, PERCENTILES, ScopeReport, Unit, Value};
+
+/// Writes one scope: commas, CRLF, quotes where needed, two decimals, an empty cell for a figure that does not exist.
+pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> {
+    let mut sorted: Vec<_> = scope.metrics.iter().collect();
+    sorted.sort_by_key(|measured| measured.metric.tag);
+
+    let mut header = vec!["Metric".to_owned()];
+    header.extend(["avg", "min", "max", "sum"].map(String::from));
+    header.extend(PERCENTILES.map(|q| format!("p{q}")));
+    header.push("std".to_owned());
+    let mut distributions = writer(&mut *out);
+    distributions.write_record(&header)?;
+    for measured in &sorted {
+        let Value::Distribution(d) = &measured.value else {
+            continue;
+        };
+        // With most requests failed, an error-adjusted twin has a minimum and no finite percentile: not a row of this table.
+        if d.percentiles.iter().all(Option::is_none) {
+            continue;
+        }
+        let figures = [d.avg, d.min, d.max, d.sum]
+            .into_iter()
+            .chain(d.percentiles)
+            .chain([d.std]);
+        let cells = figures.map(|figure| figure.map_or(String::new(), cell));
+        distributions.write_record([name(measured.metric)].into_iter().chain(cells))?;
+    }
+    distributions.flush()?;
+    drop(distributions);
+
+    out.write_all(b"\r\n")?;
+    let mut scalars = writer(&mut *out);
+    scalars.write_record(["Metric", "Value"])?;
+    for measured in &sorted {
+        if let Value::Scalar(value) = measured.value {
+            scalars.write_record([name(measured.metric), cell(value)])?;
+        }
+    }
+    scalars.flush()
+}
+
+fn writer<W: Write>(out: W) -> csv::Writer<W> {
+    WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out)
+}
+
+/// Header and unit; counts speak for themselves.
+fn name(metric: &Metric) -> String {
+    match metric.unit {
+        Unit::Count | Unit::Requests => metric.header.to_owned(),
+        unit => format!("{} ({})", metric.header, unit.name()),
+    }
+}
+
+fn cell(value: f64) -> String {
+    format!("{value:.2}")
+}

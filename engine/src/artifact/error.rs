@@ -1,0 +1,53 @@
+//! Why artifacts could not be written.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A problem with the artifact directory or a file in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArtifactError {
+    /// The directory holds results that nobody allowed to be removed.
+    #[error(
+        "artifacts.dir: {} holds results of an earlier run ({found}), and results are never overwritten: choose another directory, \
+         for example {}, or give --overwrite to remove them", .directory.display(), .free.display()
+    )]
+    Occupied {
+        /// The directory.
+        directory: PathBuf,
+        /// One of the files found.
+        found: String,
+        /// A directory of a similar name that does not exist.
+        free: PathBuf,
+    },
+    /// The directory cannot be made or cannot take a file.
+    #[error("artifacts.dir: cannot write in {}: {source}; choose a directory that can be created and written", .directory.display())]
+    Unusable {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Files of an earlier run cannot be found or removed.
+    #[error("--overwrite: cannot remove {}: {source}; remove it by hand or choose another directory", .path.display())]
+    Remove {
+        /// What should have gone.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A prefix that is not a plain file name.
+    #[error("artifacts.prefix: {prefix:?} is not a plain file name: use a name without slashes")]
+    Prefix {
+        /// The prefix found.
+        prefix: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

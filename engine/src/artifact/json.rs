@@ -1,0 +1,186 @@
+//! `profile_export_aiperf.json`: the figures of one scope, of the run or of a phase.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value, json};
+
+use crate::plan::Plan;
+use crate::report::{
+    Distribution, ErrorCount, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit, Value as Figure,
+};
+
+/// Version of the document's shape.
+const SCHEMA_VERSION: &str = "1.5";
+/// What stands for the version of the tool: readers expect a text under this key, and ours says who wrote the file.
+const TOOL_VERSION: &str = concat!("ringload-", env!("CARGO_PKG_VERSION"));
+
+/// Metrics that stand before everything else; the others follow at the end. Both in the order of the table.
+const LEADING: [&str; 24] = [
+    "request_throughput",
+    "request_latency",
+    "request_count",
+    "time_to_first_token",
+    "time_to_second_token",
+    "inter_token_latency",
+    "output_token_throughput",
+    "output_token_throughput_per_user",
+    "full_decode_duration",
+    "full_response_inter_token_latency",
+    "full_response_output_token_throughput_per_user",
+    "output_sequence_length",
+    "input_sequence_length",
+    "output_token_count",
+    "reasoning_token_count",
+    "inter_chunk_latency",
+    "total_output_tokens",
+    "total_reasoning_tokens",
+    "benchmark_duration",
+    "total_isl",
+    "total_osl",
+    "error_request_count",
+    "error_isl",
+    "total_error_isl",
+];
+
+/// The document of the whole run.
+pub(super) fn root(plan: &Plan, report: &Report, facts: Map<String, Value>) -> Value {
+    document(plan, report, &report.aggregate, report.warmup.as_ref(), facts)
+}
+
+/// The document of one phase.
+pub(super) fn phase(plan: &Plan, report: &Report, phase: &PhaseReport, facts: Map<String, Value>) -> Value {
+    document(plan, report, &phase.scope, None, facts)
+}
+
+fn document(
+    plan: &Plan,
+    report: &Report,
+    scope: &ScopeReport,
+    warmup: Option<&ScopeReport>,
+    facts: Map<String, Value>,
+) -> Value {
+    let (leading, rest): (Vec<_>, Vec<_>) = scope
+        .metrics
+        .iter()
+        .partition(|measured| LEADING.contains(&measured.metric.tag));
+    let mut document = Map::new();
+    document.insert("schema_version".into(), json!(SCHEMA_VERSION));
+    document.insert("aiperf_version".into(), json!(TOOL_VERSION));
+    document.insert("benchmark_id".into(), json!(plan.benchmark_id));
+    document.extend(leading.into_iter().map(entry));
+    document.insert("input_config".into(), plan.input_config.clone());
+    document.insert(
+        "run_info".into(),
+        json!({
+            "benchmark_id": plan.benchmark_id,
+            "trial": 0,
+            "random_seed": plan.seed,
+            "cli_command": plan.command,
+        }),
+    );
+    document.insert("was_cancelled".into(), json!(scope.was_cancelled));
+    document.insert("runtime_submission_invalid_reasons".into(), json!([]));
+    document.insert("is_complete".into(), json!(scope.incomplete_reason.is_none()));
+    if let Some(reason) = &scope.incomplete_reason {
+        document.insert("incomplete_reason".into(), json!(reason));
+    }
+    document.insert("error_summary".into(), scope.errors.iter().map(error).collect());
+    if let Some(window) = &scope.window {
+        document.insert("start_time".into(), json!(local_time(window.start_ns)));
+        document.insert("end_time".into(), json!(local_time(window.end_ns)));
+    }
+    if let Some(warmup) = warmup {
+        let metrics: Map<String, Value> = warmup.metrics.iter().map(entry).collect();
+        document.insert("warmup_metrics".into(), Value::Object(metrics));
+    }
+    document.extend(rest.into_iter().map(entry));
+    document.insert("ringload".into(), additions(report, scope, facts));
+    Value::Object(document)
+}
+
+/// What the peer does not have: the engine's facts, then the account of the scope's requests.
+fn additions(report: &Report, scope: &ScopeReport, facts: Map<String, Value>) -> Value {
+    let mut additions = facts;
+    let counts = [
+        ("sent", scope.counts.sent),
+        ("succeeded", scope.counts.succeeded),
+        ("failed", scope.counts.failed),
+        ("cancelled", scope.counts.cancelled),
+        ("truncated_request_count", scope.counts.truncated),
+        ("resent_request_count", scope.resent),
+        ("missing_done_count", scope.missing_done),
+    ];
+    additions.extend(counts.map(|(key, count)| (key.to_owned(), json!(count))));
+    additions.insert("percentiles".into(), json!(report.percentiles.as_str()));
+    if let Some(lag) = &scope.send_lag {
+        additions.insert("send_lag".into(), distribution(Unit::Milliseconds, lag));
+    }
+    Value::Object(additions)
+}
+
+fn entry(measured: &Measured) -> (String, Value) {
+    let unit = measured.metric.unit;
+    let value = match &measured.value {
+        Figure::Scalar(value) => {
+            let mut object = Map::new();
+            object.insert("unit".into(), json!(unit.name()));
+            insert(&mut object, "avg", Some(*value));
+            Value::Object(object)
+        }
+        Figure::Distribution(figures) => distribution(unit, figures),
+    };
+    (measured.metric.tag.to_owned(), value)
+}
+
+fn distribution(unit: Unit, figures: &Distribution) -> Value {
+    let mut object = Map::new();
+    object.insert("unit".into(), json!(unit.name()));
+    insert(&mut object, "avg", figures.avg);
+    for (q, figure) in PERCENTILES.iter().zip(figures.percentiles) {
+        insert(&mut object, &format!("p{q}"), figure);
+    }
+    insert(&mut object, "min", figures.min);
+    insert(&mut object, "max", figures.max);
+    insert(&mut object, "std", figures.std);
+    object.insert("count".into(), json!(figures.count));
+    insert(&mut object, "sum", figures.sum);
+    Value::Object(object)
+}
+
+/// JSON has no word for a figure that is absent or not finite, so there is no key for it.
+fn insert(object: &mut Map<String, Value>, key: &str, figure: Option<f64>) {
+    if let Some(number) = figure.and_then(serde_json::Number::from_f64) {
+        object.insert(key.to_owned(), Value::Number(number));
+    }
+}
+
+fn error(error: &ErrorCount) -> Value {
+    let mut details = Map::new();
+    details.extend(error.code.map(|code| ("code".to_owned(), json!(code))));
+    details.insert("type".into(), json!(error.type_name));
+    details.insert("message".into(), json!(error.message));
+    json!({"error_details": details, "count": error.count})
+}
+
+/// Local time without a zone, to the microsecond; a date beyond the calendar is shown as its number.
+fn local_time(wall_ns: u64) -> String {
+    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
+        Ok(instant) => TimeZone::system()
+            .to_datetime(instant)
+            .strftime("%Y-%m-%dT%H:%M:%S%.6f")
+            .to_string(),
+        Err(_) => wall_ns.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::METRICS;
+
+    #[test]
+    fn leading_metrics_are_in_the_table_and_lead_it() {
+        let first: Vec<&str> = METRICS.iter().take(LEADING.len()).map(|metric| metric.tag).collect();
+        assert_eq!(first, LEADING);
+    }
+}

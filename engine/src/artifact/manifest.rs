@@ -1,0 +1,73 @@
+//! `phase_manifest.json`: which phases ran, what came of them, and where their files are.
+//!
+//! Written for any number of phases, one included: a reader finds the phases of every run in the same place. Keys are sorted.
+
+use serde_json::{Value, json};
+
+use crate::plan::PhaseKind;
+use crate::report::PhaseReport;
+
+/// One phase and the files that were written for it.
+pub(super) struct Entry<'a> {
+    phase: &'a PhaseReport,
+    /// Path of its JSON summary, relative to the manifest.
+    pub(super) metrics_json: Option<String>,
+    /// Path of its CSV summary, relative to the manifest.
+    pub(super) metrics_csv: Option<String>,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(phase: &'a PhaseReport) -> Self {
+        Self {
+            phase,
+            metrics_json: None,
+            metrics_csv: None,
+        }
+    }
+
+    fn document(&self) -> Value {
+        let scope = &self.phase.scope;
+        let failed = scope.counts.failed + scope.counts.cancelled;
+        let window = scope.window;
+        let mut entry = json!({
+            "end_ns": window.filter(|window| window.ended).map(|window| window.end_ns),
+            "error_request_count": failed,
+            "error_summary": scope.errors.iter().map(|error| json!({
+                "count": error.count,
+                "error_details": {
+                    "cause": null,
+                    "cause_chain": null,
+                    "code": error.code,
+                    "details": null,
+                    "message": error.message,
+                    "type": error.type_name,
+                },
+            })).collect::<Vec<_>>(),
+            "phase_index": self.phase.id.0,
+            "phase_kind": self.phase.kind.as_str(),
+            "phase_name": self.phase.name,
+            "profiling_index": self.phase.profiling_index.filter(|_| self.phase.kind == PhaseKind::Profiling),
+            "start_ns": window.map(|window| window.start_ns),
+            "successful_request_count": scope.counts.succeeded,
+            "total_request_count": scope.counts.succeeded + failed,
+            "was_cancelled": scope.was_cancelled,
+        });
+        if let Some(path) = &self.metrics_json {
+            entry["metrics_json"] = json!(path);
+        }
+        if let Some(path) = &self.metrics_csv {
+            entry["metrics_csv"] = json!(path);
+        }
+        entry
+    }
+}
+
+/// The whole manifest.
+pub(super) fn document(entries: &[Entry<'_>]) -> Value {
+    let mut document = json!({
+        "phases": entries.iter().map(Entry::document).collect::<Vec<_>>(),
+        "schema_version": 1,
+    });
+    document.sort_all_objects();
+    document
+}

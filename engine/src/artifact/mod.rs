@@ -1,0 +1,136 @@
+//! What a run leaves behind: formats and the directory, no computing.
+//!
+//! ```text
+//! phase_manifest.json             the phases that ran and where their files are
+//! profile_export_aiperf.json/csv  all profiling phases together
+//! phases/NAME/                    the same two files for one phase
+//! profile_export.jsonl            one line per request, in the order in which requests ended
+//! inputs.json                     the request bodies of the dataset
+//! ```
+//!
+//! Keys and units are those of the peer; what it does not have stands under one key, `ringload`.
+
+mod csv;
+mod directory;
+mod error;
+mod inputs;
+mod json;
+mod jsonl;
+mod manifest;
+mod names;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+pub use directory::{ArtifactDirectory, AtomicFile};
+pub use error::ArtifactError;
+pub use jsonl::{RecordIds, RecordWriter};
+
+use crate::id::PhaseId;
+use crate::plan::Plan;
+use crate::report::Report;
+
+/// What the engine knows beside the report, for the `ringload` key of the JSON files: client verdict, driver, cores and the like.
+#[derive(Debug, Clone, Default)]
+pub struct EngineFacts {
+    /// Of the whole run, for the root file.
+    pub run: Map<String, Value>,
+    /// Of single phases, for their own files.
+    pub phases: Vec<(PhaseId, Map<String, Value>)>,
+}
+
+impl EngineFacts {
+    fn of_phase(&self, id: PhaseId) -> Map<String, Value> {
+        self.phases
+            .iter()
+            .find(|(phase, _)| *phase == id)
+            .map(|(_, facts)| facts.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// What came of writing the artifacts.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Files that are complete, in the order of writing.
+    pub files: Vec<PathBuf>,
+    /// Files that are not, and why.
+    pub failures: Vec<ArtifactError>,
+}
+
+impl Written {
+    /// Notes the outcome of one file and says whether it is there.
+    fn note(&mut self, outcome: Result<PathBuf, ArtifactError>) -> bool {
+        match outcome {
+            Ok(path) => {
+                self.files.push(path);
+                true
+            }
+            Err(failure) => {
+                self.failures.push(failure);
+                false
+            }
+        }
+    }
+}
+
+/// Writes the request bodies of the dataset. Meant for the time before the load, so that a run that dies has its inputs.
+///
+/// # Errors
+/// If the file cannot be written or a body is not JSON.
+pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
+    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests.entries, out))
+}
+
+/// Writes everything that comes from the report: summaries of the run and of each phase, the manifest, and last the marker that
+/// results are ready. A file that fails does not stop the others.
+pub fn write_all(directory: &ArtifactDirectory, plan: &Plan, report: &Report, facts: &EngineFacts) -> Written {
+    let mut written = Written::default();
+    let (json_name, csv_name) = (directory.names().json(), directory.names().csv());
+    if plan.artifacts.summary_json {
+        let document = json::root(plan, report, facts.run.clone());
+        written.note(directory.write_atomically(&json_name, |out| pretty(&document, out)));
+    }
+    written.note(directory.write_atomically(&csv_name, |out| csv::write(&report.aggregate, out)));
+
+    let mut entries = Vec::with_capacity(report.phases.len());
+    for phase in &report.phases {
+        let place = |name: &str| format!("{}/{}/{name}", names::PHASES, phase.name);
+        let mut entry = manifest::Entry::new(phase);
+        if plan.artifacts.summary_json {
+            let document = json::phase(plan, report, phase, facts.of_phase(phase.id));
+            let path = place(&json_name);
+            if written.note(directory.write_atomically(&path, |out| pretty(&document, out))) {
+                entry.metrics_json = Some(path);
+            }
+        }
+        let path = place(&csv_name);
+        if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, out))) {
+            entry.metrics_csv = Some(path);
+        }
+        entries.push(entry);
+    }
+    let document = manifest::document(&entries);
+    written.note(directory.write_atomically(names::MANIFEST, |out| {
+        pretty(&document, out)?;
+        out.write_all(b"\n")
+    }));
+
+    let ready = format!(
+        r#"{{"ready":true,"was_cancelled":{},"partial":{}}}"#,
+        report.aggregate.was_cancelled,
+        !written.failures.is_empty()
+    );
+    written.note(directory.write_atomically(names::READY, |out| out.write_all(ready.as_bytes())));
+    written
+}
+
+/// Two-space indent, no trailing newline.
+fn pretty(document: &Value, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(out, document).map_err(io::Error::from)
+}

@@ -1,0 +1,391 @@
+//! Takes the records of a run one by one and keeps what the report needs of them.
+
+use super::column::{Column, Pool};
+use super::errors::ErrorGroups;
+use super::fields::{Fields, ImageFacts, RecordView};
+use super::scope;
+use super::{PercentileMode, PhaseReport, Report, RunEnd};
+use crate::clock::WallAnchor;
+use crate::coordinator::{PhaseSummary, StopReason, Tally};
+use crate::id::PhaseId;
+use crate::plan::{PhaseKind, Plan};
+use crate::record::{ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
+use crate::units::Nanos;
+
+/// Gathers a run's records (or its histograms) per phase and turns them into a [`Report`].
+///
+/// A successful streamed request costs 65 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
+/// costs 8 bytes. Ten million requests of 32 tokens need about 1.9 GB, up to twice that while a vector grows. Runs that cannot
+/// afford it set `artifacts.records: false`: then nothing is kept per request and percentiles come from histograms.
+#[derive(Debug)]
+pub struct Collector {
+    anchor: WallAnchor,
+    streaming: bool,
+    mode: PercentileMode,
+    images: Vec<ImageFacts>,
+    phases: Vec<PhaseData>,
+}
+
+/// Everything known of one phase.
+#[derive(Debug)]
+pub(super) struct PhaseData {
+    id: PhaseId,
+    profiling_index: Option<u16>,
+    name: String,
+    kind: PhaseKind,
+    pub(super) rows: Rows,
+    /// Gaps between contents of successful requests.
+    pub(super) gaps: Pool,
+    /// Start minus issue of every request that was not cut.
+    pub(super) issue_delays: Column,
+    /// Input tokens of failed and cancelled requests.
+    pub(super) error_inputs: Column,
+    pub(super) errors: ErrorGroups,
+    pub(super) histograms: Option<PhaseHistograms>,
+    /// Counts of the records that were added.
+    pub(super) seen: Tally,
+    pub(super) resent: u64,
+    pub(super) missing_done: u64,
+    /// First start and last content of successful requests.
+    pub(super) responses: Option<(Nanos, Nanos)>,
+    /// First issue and last end of any request: stands in for the window of a phase that has no summary.
+    span: Option<(Nanos, Nanos)>,
+    pub(super) summary: Option<PhaseSummary>,
+}
+
+/// Successful requests of one phase, field by field.
+///
+/// Nine spans, three token counts, image, reads and bytes at 4 bytes each and the reuse flag make 61 bytes; the delay in
+/// `issue_delays` makes it 65. Reasoning and cache counts cost 4 more each once a server reports them.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    reused: Vec<bool>,
+    image: Vec<u32>,
+    latency: Column,
+    first_content: Column,
+    second_content_gap: Column,
+    first_output: Column,
+    end: Column,
+    since_intended: Column,
+    connecting: Column,
+    sending: Column,
+    first_byte: Column,
+    chunks_received: Column,
+    bytes_received: Column,
+    prompt_tokens: Column,
+    completion_tokens: Column,
+    total_tokens: Column,
+    reasoning_tokens: Column,
+    cache_read_tokens: Column,
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        self.image.len()
+    }
+
+    fn push(&mut self, image: u32, view: &RecordView<'_>, streaming: bool) {
+        self.reused.push(view.connection_reused());
+        self.image.push(image);
+        self.latency.push(Some(view.latency()));
+        if streaming {
+            self.first_content.push(view.first_content());
+            self.second_content_gap.push(view.second_content_gap());
+            self.first_output.push(view.first_output());
+        }
+        self.end.push(Some(view.end()));
+        self.since_intended.push(Some(view.since_intended()));
+        self.connecting.push(Some(view.connecting()));
+        self.sending.push(Some(view.sending()));
+        self.first_byte.push(Some(view.first_byte()));
+        self.chunks_received.push(Some(view.chunks_received()));
+        self.bytes_received.push(Some(view.bytes_received()));
+        self.prompt_tokens.push(view.prompt_tokens());
+        self.completion_tokens.push(view.completion_tokens());
+        self.total_tokens.push(view.total_tokens());
+        self.reasoning_tokens.push(view.reasoning_tokens());
+        self.cache_read_tokens.push(view.cache_read_tokens());
+    }
+}
+
+/// One row, seen as a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    rows: &'a Rows,
+    images: &'a [ImageFacts],
+    at: usize,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(rows: &'a Rows, images: &'a [ImageFacts], at: usize) -> Self {
+        Self { rows, images, at }
+    }
+
+    fn always(&self, column: &Column) -> u64 {
+        column.get(self.at).expect("every row has this field")
+    }
+}
+
+impl Fields for Row<'_> {
+    fn latency(&self) -> u64 {
+        self.always(&self.rows.latency)
+    }
+
+    fn first_content(&self) -> Option<u64> {
+        self.rows.first_content.get(self.at)
+    }
+
+    fn second_content_gap(&self) -> Option<u64> {
+        self.rows.second_content_gap.get(self.at)
+    }
+
+    fn first_output(&self) -> Option<u64> {
+        self.rows.first_output.get(self.at)
+    }
+
+    fn end(&self) -> u64 {
+        self.always(&self.rows.end)
+    }
+
+    fn since_intended(&self) -> u64 {
+        self.always(&self.rows.since_intended)
+    }
+
+    fn connecting(&self) -> u64 {
+        self.always(&self.rows.connecting)
+    }
+
+    fn sending(&self) -> u64 {
+        self.always(&self.rows.sending)
+    }
+
+    fn first_byte(&self) -> u64 {
+        self.always(&self.rows.first_byte)
+    }
+
+    fn connection_reused(&self) -> bool {
+        self.rows.reused[self.at]
+    }
+
+    fn chunks_received(&self) -> u64 {
+        self.always(&self.rows.chunks_received)
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.always(&self.rows.bytes_received)
+    }
+
+    fn prompt_tokens(&self) -> Option<u64> {
+        self.rows.prompt_tokens.get(self.at)
+    }
+
+    fn completion_tokens(&self) -> Option<u64> {
+        self.rows.completion_tokens.get(self.at)
+    }
+
+    fn total_tokens(&self) -> Option<u64> {
+        self.rows.total_tokens.get(self.at)
+    }
+
+    fn reasoning_tokens(&self) -> Option<u64> {
+        self.rows.reasoning_tokens.get(self.at)
+    }
+
+    fn cache_read_tokens(&self) -> Option<u64> {
+        self.rows.cache_read_tokens.get(self.at)
+    }
+
+    fn image(&self) -> ImageFacts {
+        self.images[self.rows.image[self.at] as usize]
+    }
+}
+
+impl Collector {
+    /// An empty collector for the phases of a plan. `artifacts.records` decides whether percentiles are exact.
+    pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
+        Self {
+            anchor,
+            streaming: plan.endpoint.streaming,
+            mode: if plan.artifacts.records {
+                PercentileMode::Exact
+            } else {
+                PercentileMode::Histogram
+            },
+            images: plan.requests.entries.iter().map(ImageFacts::of).collect(),
+            phases: plan
+                .phases
+                .iter()
+                .map(|phase| PhaseData {
+                    id: phase.id,
+                    profiling_index: phase.profiling_index,
+                    name: phase.name.clone(),
+                    kind: phase.kind,
+                    rows: Rows::default(),
+                    gaps: Pool::default(),
+                    issue_delays: Column::default(),
+                    error_inputs: Column::default(),
+                    errors: ErrorGroups::default(),
+                    histograms: None,
+                    seen: Tally::default(),
+                    resent: 0,
+                    missing_done: 0,
+                    responses: None,
+                    span: None,
+                    summary: None,
+                })
+                .collect(),
+        }
+    }
+
+    /// Takes in one record; `errors` is the error table of the core that ran it. The order of records does not matter.
+    ///
+    /// In a run without records only what histograms cannot tell is kept: counts, error texts and the first and last response. Records
+    /// of failures alone are enough there.
+    ///
+    /// # Panics
+    /// If the record belongs to a phase or a dataset entry that the plan does not have.
+    pub fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) {
+        let exact = self.mode == PercentileMode::Exact;
+        let phase = &mut self.phases[record.phase.index()];
+        let image = self.images[record.image as usize];
+        phase.seen.sent += 1;
+        phase.resent += u64::from(record.resent);
+        widen(&mut phase.span, record.issued, record.end);
+        if exact && record.outcome != Outcome::Truncated {
+            phase.issue_delays.push(Some(record.start.since(record.issued).0));
+        }
+        match record.outcome {
+            Outcome::Success => {
+                phase.seen.succeeded += 1;
+                phase.missing_done += u64::from(record.missing_done);
+                widen(&mut phase.responses, record.start, record.last_content);
+                if exact {
+                    phase
+                        .rows
+                        .push(record.image, &RecordView { record, image }, self.streaming);
+                    if self.streaming {
+                        record.gaps.iter().for_each(|&gap| phase.gaps.push(gap));
+                    }
+                }
+            }
+            Outcome::Error | Outcome::Cancelled => {
+                match record.outcome {
+                    Outcome::Error => phase.seen.failed += 1,
+                    _ => phase.seen.cancelled += 1,
+                }
+                phase.errors.add(record, errors);
+                if exact {
+                    phase.error_inputs.push(image.input_tokens.map(u64::from));
+                }
+            }
+            Outcome::Truncated => phase.seen.truncated += 1,
+        }
+    }
+
+    /// Takes in the histograms that one core (or all of them, merged) kept of a phase.
+    ///
+    /// They give the send lag of every run, and all distributions of a run without records.
+    pub fn add_histograms(&mut self, phase: PhaseId, histograms: &PhaseHistograms) {
+        match &mut self.phases[phase.index()].histograms {
+            Some(merged) => merged.merge(histograms),
+            none => *none = Some(histograms.clone()),
+        }
+    }
+
+    /// Computes the report. `phases` are the summaries of the phases that ended; phases that never started are left out.
+    pub fn finish(mut self, phases: &[PhaseSummary], end: &RunEnd) -> Report {
+        for summary in phases {
+            self.phases[summary.phase.index()].summary = Some(summary.clone());
+        }
+        self.phases.iter_mut().for_each(|phase| phase.gaps.sort());
+        let context = scope::Context {
+            anchor: self.anchor,
+            streaming: self.streaming,
+            mode: self.mode,
+            images: &self.images,
+        };
+        let started: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.started()).collect();
+        let reports: Vec<PhaseReport> = started
+            .iter()
+            .map(|phase| PhaseReport {
+                id: phase.id,
+                profiling_index: phase.profiling_index,
+                name: phase.name.clone(),
+                kind: phase.kind,
+                scope: scope::ScopeReport {
+                    was_cancelled: phase.interrupted(),
+                    incomplete_reason: phase.incomplete_reason(),
+                    ..scope::compute(&context, &[phase])
+                },
+            })
+            .collect();
+        let of_kind = |kind: PhaseKind| {
+            let members: Vec<&PhaseData> = started.iter().copied().filter(|phase| phase.kind == kind).collect();
+            match members.as_slice() {
+                // The same records and the same window: not worth sorting everything twice.
+                [_] => reports
+                    .iter()
+                    .find(|report| report.kind == kind)
+                    .map(|report| report.scope.clone())
+                    .expect("every started phase has a report"),
+                members => scope::compute(&context, members),
+            }
+        };
+        let aggregate = scope::ScopeReport {
+            was_cancelled: matches!(end, RunEnd::Interrupted),
+            incomplete_reason: end.incomplete_reason(),
+            ..of_kind(PhaseKind::Profiling)
+        };
+        let warmed_up = started.iter().any(|phase| phase.kind == PhaseKind::Warmup);
+        let warmup = warmed_up.then(|| of_kind(PhaseKind::Warmup));
+        Report {
+            aggregate,
+            warmup,
+            phases: reports,
+            percentiles: self.mode,
+        }
+    }
+}
+
+impl PhaseData {
+    fn started(&self) -> bool {
+        self.summary.is_some() || self.span.is_some()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.summary
+            .as_ref()
+            .is_none_or(|summary| summary.stop_reason == StopReason::Interrupted)
+    }
+
+    fn incomplete_reason(&self) -> Option<String> {
+        match &self.summary {
+            None => Some("the phase never ended: its figures come from the records that were saved".to_owned()),
+            Some(summary) if summary.stop_reason == StopReason::Interrupted => {
+                Some("the run ended before the phase had sent all its requests".to_owned())
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// The observation window on the monotonic clock: the phase's own, else the span of its records.
+    pub(super) fn window(&self) -> Option<(Nanos, Nanos)> {
+        match &self.summary {
+            Some(summary) => Some((summary.start, summary.end)),
+            None => self.span,
+        }
+    }
+
+    /// Final counts: those of the phase machine, else those of the records.
+    pub(super) fn tally(&self) -> Tally {
+        self.summary.as_ref().map_or(self.seen, |summary| summary.tally)
+    }
+}
+
+/// Widens a pair of first and last instant.
+fn widen(span: &mut Option<(Nanos, Nanos)>, first: Nanos, last: Nanos) {
+    *span = Some(match *span {
+        Some((low, high)) => (low.min(first), high.max(last)),
+        None => (first, last),
+    });
+}

@@ -1,0 +1,98 @@
+//! Failures of a scope, grouped by what a person would call the same error.
+
+use std::collections::HashMap;
+
+use crate::id::CoreId;
+use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord};
+
+/// One distinct failure and how often it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// HTTP status, 499 for cancellations; `None` where the failure has no number.
+    pub code: Option<u16>,
+    /// The `type` of artifacts.
+    pub type_name: String,
+    /// Its text.
+    pub message: String,
+    /// Requests that ended with it.
+    pub count: u64,
+}
+
+impl ErrorCount {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.code, &self.type_name, &self.message) == (other.code, &other.type_name, &other.message)
+    }
+
+    /// A group without requests for a record's failure. A journal cut short may have lost the text; the outcome still names it.
+    pub(crate) fn of_record(record: &RequestRecord, errors: &[ErrorDetail]) -> Self {
+        match errors.get(record.error as usize) {
+            Some(detail) => Self {
+                code: detail.code,
+                type_name: detail.type_name.clone(),
+                message: detail.message.clone(),
+                count: 0,
+            },
+            None => Self {
+                code: None,
+                type_name: match record.outcome {
+                    Outcome::Cancelled => FailureClass::Cancelled.type_name(),
+                    Outcome::Truncated => FailureClass::Truncated.type_name(),
+                    Outcome::Success | Outcome::Error => "UnknownError",
+                }
+                .to_owned(),
+                message: "(the text of this failure was lost)".to_owned(),
+                count: 0,
+            },
+        }
+    }
+}
+
+/// Failures of one phase.
+#[derive(Debug, Default)]
+pub(super) struct ErrorGroups {
+    groups: Vec<ErrorCount>,
+    /// Group of each entry of each core's table, so that a storm of errors does not compare texts.
+    known: HashMap<(CoreId, u32), usize>,
+}
+
+impl ErrorGroups {
+    /// Counts the failure of one record.
+    pub(super) fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) {
+        let groups = &mut self.groups;
+        let group = *self.known.entry((record.core, record.error)).or_insert_with(|| {
+            let fresh = ErrorCount::of_record(record, errors);
+            groups
+                .iter()
+                .position(|group| group.is_same(&fresh))
+                .unwrap_or_else(|| {
+                    groups.push(fresh);
+                    groups.len() - 1
+                })
+        });
+        groups[group].count += 1;
+    }
+
+    /// The failures of several phases: the most frequent first, equals by their text.
+    pub(super) fn merged<'a>(phases: impl Iterator<Item = &'a Self>) -> Vec<ErrorCount> {
+        let mut merged: HashMap<(Option<u16>, &str, &str), u64> = HashMap::new();
+        for group in phases.flat_map(|phase| &phase.groups) {
+            *merged
+                .entry((group.code, &group.type_name, &group.message))
+                .or_default() += group.count;
+        }
+        let mut counts: Vec<ErrorCount> = merged
+            .into_iter()
+            .map(|((code, type_name, message), count)| ErrorCount {
+                code,
+                type_name: type_name.to_owned(),
+                message: message.to_owned(),
+                count,
+            })
+            .collect();
+        counts.sort_by(|a, b| {
+            let text = |e: &ErrorCount| (e.type_name.clone(), e.message.clone(), e.code);
+            b.count.cmp(&a.count).then_with(|| text(a).cmp(&text(b)))
+        });
+        counts
+    }
+}

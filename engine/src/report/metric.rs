@@ -1,0 +1,358 @@
+//! The table of metrics: every figure that a report can hold, with its unit, its formula and its place on the console.
+//!
+//! Tags, headers and units are those of the peer, so that its readers load our artifacts; `docs/metrics.md` says the same in prose.
+
+use super::collector::Row;
+use super::fields::RecordView;
+use super::formula;
+use super::totals::Totals;
+use crate::record::Family;
+
+/// The unit of a metric in artifacts, and how many internal units of a formula (nanoseconds, bytes, tokens) make one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Milliseconds, kept as nanoseconds.
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+    /// Units of 1024 bytes, kept as bytes.
+    Kilobytes,
+    /// Tokens.
+    Tokens,
+    /// Tokens per second over the whole server.
+    TokensPerSecond,
+    /// Tokens per second as one user sees them.
+    TokensPerSecondPerUser,
+    /// Requests.
+    Requests,
+    /// Requests per second.
+    RequestsPerSecond,
+    /// A plain count.
+    Count,
+    /// A fraction.
+    Ratio,
+    /// Percent.
+    Percent,
+}
+
+impl Unit {
+    /// The unit's name in artifacts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Seconds => "sec",
+            Self::Kilobytes => "KB",
+            Self::Tokens => "tokens",
+            Self::TokensPerSecond => "tokens/sec",
+            Self::TokensPerSecondPerUser => "tokens/sec/user",
+            Self::Requests => "requests",
+            Self::RequestsPerSecond => "requests/sec",
+            Self::Count => "count",
+            Self::Ratio => "ratio",
+            Self::Percent => "%",
+        }
+    }
+
+    /// Internal units in one exported unit.
+    pub const fn divisor(self) -> f64 {
+        match self {
+            Self::Milliseconds => 1e6,
+            Self::Kilobytes => 1024.0,
+            _ => 1.0,
+        }
+    }
+}
+
+/// Where a metric stands on the console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Figures from the intended start.
+    Effective,
+    /// The server's own token counts.
+    Usage,
+    /// The main table.
+    Main,
+}
+
+/// A formula over one successful request, in internal units, for both places where requests are stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Formula {
+    pub(super) of_row: fn(&Row<'_>) -> Option<f64>,
+    of_record: fn(&RecordView<'_>) -> Option<f64>,
+}
+
+impl Formula {
+    /// The value of one whole record.
+    pub(crate) fn of_record(&self, record: &RecordView<'_>) -> Option<f64> {
+        (self.of_record)(record)
+    }
+}
+
+macro_rules! formula {
+    ($name:ident) => {
+        Formula {
+            of_row: |row| formula::$name(row),
+            of_record: |record| formula::$name(record),
+        }
+    };
+}
+
+/// What a metric is computed from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// One value per successful request.
+    Record(Formula),
+    /// All gaps between contents of all successful requests.
+    Gaps,
+    /// Input tokens of failed and cancelled requests.
+    ErrorInput,
+    /// Start minus issue of every request that was not cut.
+    IssueDelay,
+    /// The values of another metric plus one infinity per failed or cancelled request.
+    Adjusted {
+        /// Tag of the other metric.
+        of: &'static str,
+    },
+    /// One figure per scope.
+    Scalar(fn(&Totals<'_>) -> Option<f64>),
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Key in artifacts.
+    pub tag: &'static str,
+    /// Name for people.
+    pub header: &'static str,
+    /// Unit in artifacts.
+    pub unit: Unit,
+    /// Console group; `None` keeps it off the console.
+    pub group: Option<Group>,
+    /// Place within the group, ascending.
+    pub order: u16,
+    /// Reported only when requests ask for an event stream.
+    pub streaming_only: bool,
+    pub(crate) kind: Kind,
+    /// Written without a fraction in per-record exports.
+    pub(crate) integer: bool,
+    /// Whether the per-record export has it.
+    pub(crate) per_record: bool,
+    /// The histogram that stands in for it in runs without records.
+    pub(super) family: Option<Family>,
+}
+
+/// Console place of metrics without a number of their own: after those that have one.
+const UNNUMBERED: u16 = 50_000;
+/// Error-adjusted twins come last.
+const LAST: u16 = 60_000;
+
+impl Metric {
+    const fn new(tag: &'static str, header: &'static str, unit: Unit, kind: Kind) -> Self {
+        Self {
+            tag,
+            header,
+            unit,
+            group: None,
+            order: UNNUMBERED,
+            streaming_only: false,
+            kind,
+            integer: matches!(unit, Unit::Tokens | Unit::Count | Unit::Ratio),
+            per_record: matches!(kind, Kind::Record(_)),
+            family: None,
+        }
+    }
+
+    const fn record(tag: &'static str, header: &'static str, unit: Unit, formula: Formula) -> Self {
+        Self::new(tag, header, unit, Kind::Record(formula))
+    }
+
+    const fn adjusted(tag: &'static str, header: &'static str, of: &'static str) -> Self {
+        Self::new(tag, header, Unit::Milliseconds, Kind::Adjusted { of }).main(LAST)
+    }
+
+    const fn scalar(
+        tag: &'static str,
+        header: &'static str,
+        unit: Unit,
+        value: fn(&Totals<'_>) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, Kind::Scalar(value))
+    }
+
+    const fn streaming(mut self) -> Self {
+        self.streaming_only = true;
+        self
+    }
+
+    const fn main(mut self, order: u16) -> Self {
+        self.group = Some(Group::Main);
+        self.order = order;
+        self
+    }
+
+    const fn usage(mut self, order: u16) -> Self {
+        self.group = Some(Group::Usage);
+        self.order = order;
+        self
+    }
+
+    const fn effective(mut self, order: u16) -> Self {
+        self.group = Some(Group::Effective);
+        self.order = order;
+        self
+    }
+
+    /// Kept out of the per-record export, as in the peer.
+    const fn summary_only(mut self) -> Self {
+        self.per_record = false;
+        self
+    }
+
+    const fn histogram(mut self, family: Family) -> Self {
+        self.family = Some(family);
+        self
+    }
+}
+
+/// Request latency per output token: the base of the normalised interactivity figures, not exported itself.
+pub(super) const E2E_NORMALIZED_LATENCY: Formula = formula!(e2e_normalized_latency);
+/// 1 for a request whose output length missed what was asked for, else 0; not exported itself.
+pub(super) const OSL_MISMATCH: Formula = formula!(osl_mismatch);
+
+use Unit::{
+    Count, Kilobytes, Milliseconds, Percent, Ratio, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
+    TokensPerSecondPerUser,
+};
+
+/// Every metric, in the order of artifacts.
+#[rustfmt::skip] // one metric per line group reads as the table it is
+pub const METRICS: &[Metric] = &[
+    Metric::scalar("request_throughput", "Request Throughput", RequestsPerSecond, |t| t.rate(t.successes())).main(900),
+    Metric::record("request_latency", "Request Latency", Milliseconds, formula!(request_latency))
+        .main(300).histogram(Family::RequestLatency),
+    Metric::scalar("request_count", "Request Count", Requests, |t| t.successes()).main(1100),
+    Metric::record("time_to_first_token", "Time to First Token", Milliseconds, formula!(time_to_first_token))
+        .streaming().main(100).histogram(Family::TimeToFirstToken),
+    Metric::record("time_to_second_token", "Time to Second Token", Milliseconds, formula!(time_to_second_token))
+        .streaming().main(200).histogram(Family::TimeToSecondToken),
+    Metric::record("inter_token_latency", "Inter Token Latency", Milliseconds, formula!(inter_token_latency))
+        .streaming().main(400).histogram(Family::InterTokenLatency),
+    Metric::scalar("output_token_throughput", "Output Token Throughput", TokensPerSecond, |t| t.rate(t.sum("output_sequence_length")))
+        .main(800),
+    Metric::record("output_token_throughput_per_user", "Output Token Throughput Per User", TokensPerSecondPerUser,
+        formula!(output_token_throughput_per_user)).streaming().main(500),
+    Metric::record("full_decode_duration", "Full Decode Duration", Milliseconds, formula!(full_decode_duration))
+        .streaming().main(360).histogram(Family::FullDecodeDuration),
+    Metric::record("full_response_inter_token_latency", "Full-Response Inter Token Latency", Milliseconds,
+        formula!(full_response_inter_token_latency)).streaming().main(410),
+    Metric::record("full_response_output_token_throughput_per_user", "Full-Response Output Token Throughput Per User",
+        TokensPerSecondPerUser, formula!(full_response_output_token_throughput_per_user)).streaming().main(520),
+    Metric::record("output_sequence_length", "Output Sequence Length", Tokens, formula!(output_sequence_length))
+        .main(600).histogram(Family::OutputTokens),
+    Metric::record("input_sequence_length", "Input Sequence Length", Tokens, formula!(input_sequence_length))
+        .main(700).histogram(Family::InputTokens),
+    Metric::record("output_token_count", "Output Token Count", Tokens, formula!(output_token_count)),
+    Metric::record("reasoning_token_count", "Reasoning Token Count", Tokens, formula!(reasoning_token_count)),
+    Metric::new("inter_chunk_latency", "Inter Chunk Latency", Milliseconds, Kind::Gaps)
+        .streaming().histogram(Family::InterChunkLatency),
+    Metric::scalar("total_output_tokens", "Total Output Tokens", Tokens, |t| t.sum("output_token_count")),
+    Metric::scalar("total_reasoning_tokens", "Total Reasoning Tokens", Tokens, |t| t.sum("reasoning_token_count")),
+    Metric::scalar("benchmark_duration", "Benchmark Duration", Seconds, |t| t.benchmark_duration()),
+    Metric::scalar("total_isl", "Total Input Sequence Length", Tokens, |t| t.sum("input_sequence_length")),
+    Metric::scalar("total_osl", "Total Output Sequence Length", Tokens, |t| t.sum("output_sequence_length")),
+    Metric::scalar("error_request_count", "Error Request Count", Requests, |t| t.errors()).main(UNNUMBERED),
+    Metric::new("error_isl", "Error Input Sequence Length", Tokens, Kind::ErrorInput),
+    Metric::scalar("total_error_isl", "Total Error Input Sequence Length", Tokens, |t| t.sum("error_isl")),
+
+    Metric::record("http_req_blocked", "HTTP Blocked", Milliseconds, formula!(nothing)),
+    Metric::record("http_req_dns_lookup", "HTTP DNS Lookup", Milliseconds, formula!(nothing)),
+    Metric::record("http_req_connecting", "HTTP Connecting", Milliseconds, formula!(connecting)),
+    Metric::record("http_req_sending", "HTTP Sending", Milliseconds, formula!(sending)),
+    Metric::record("http_req_waiting", "HTTP Waiting (TTFB)", Milliseconds, formula!(waiting)),
+    Metric::record("http_req_receiving", "HTTP Receiving", Milliseconds, formula!(receiving)),
+    Metric::record("http_req_connection_reused", "HTTP Connection Reused", Ratio, formula!(connection_reused)),
+    Metric::record("http_req_data_sent", "HTTP Data Sent", Kilobytes, formula!(data_sent)),
+    Metric::record("http_req_chunks_sent", "HTTP Chunks Sent", Count, formula!(one)),
+    Metric::record("http_req_data_received", "HTTP Data Received", Kilobytes, formula!(data_received)),
+    Metric::record("http_req_chunks_received", "HTTP Chunks Received", Count, formula!(chunks_received)),
+    Metric::record("http_req_connection_overhead", "HTTP Connection Overhead", Milliseconds, formula!(connecting)),
+    Metric::record("http_req_duration", "HTTP Duration (excl. conn)", Milliseconds, formula!(http_duration)),
+    Metric::record("http_req_total", "HTTP Total Time", Milliseconds, formula!(http_total)),
+
+    Metric::record("time_to_first_output_token", "Time to First Output Token", Milliseconds, formula!(time_to_first_output_token))
+        .streaming().main(210),
+    Metric::record("decode_duration", "Decode Duration", Milliseconds, formula!(decode_duration)).streaming().main(350),
+    Metric::record("e2e_output_token_throughput", "E2E Output Token Throughput", TokensPerSecondPerUser,
+        formula!(e2e_output_token_throughput)).main(510),
+    Metric::record("prefill_throughput_per_user", "Prefill Throughput Per User", TokensPerSecondPerUser,
+        formula!(prefill_throughput_per_user)).streaming(),
+    Metric::record("osl_mismatch_diff_pct", "OSL Mismatch Diff %", Percent, formula!(osl_mismatch_diff_pct)),
+    Metric::scalar("osl_mismatch_count", "OSL Mismatch Count", Requests, |t| t.osl_mismatches()),
+
+    Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000),
+    Metric::record("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", Tokens,
+        formula!(usage_prompt_cache_read_tokens)).usage(1010),
+    Metric::record("usage_completion_tokens", "Usage Completion Tokens", Tokens, formula!(output_sequence_length)).usage(1100),
+    Metric::record("usage_reasoning_tokens", "Usage Reasoning Tokens", Tokens, formula!(usage_reasoning_tokens)).usage(1110),
+    Metric::record("usage_total_tokens", "Usage Total Tokens", Tokens, formula!(usage_total_tokens)).usage(1200),
+    Metric::scalar("total_usage_prompt_tokens", "Total Usage Prompt Tokens", Tokens, |t| t.sum("usage_prompt_tokens")).usage(2000),
+    Metric::scalar("total_usage_prompt_cache_read_tokens", "Total Usage Prompt Cache Read Tokens", Tokens,
+        |t| t.sum("usage_prompt_cache_read_tokens")).usage(2010),
+    Metric::scalar("overall_usage_prompt_cache_read_pct", "Overall Usage Prompt Cache Read %", Percent,
+        |t| t.cache_read_percent()).usage(2012),
+    Metric::scalar("total_usage_completion_tokens", "Total Usage Completion Tokens", Tokens,
+        |t| t.sum("usage_completion_tokens")).usage(2100),
+    Metric::scalar("total_usage_reasoning_tokens", "Total Usage Reasoning Tokens", Tokens,
+        |t| t.sum("usage_reasoning_tokens")).usage(2110),
+    Metric::scalar("total_usage_total_tokens", "Total Usage Total Tokens", Tokens, |t| t.sum("usage_total_tokens")).usage(2200),
+
+    Metric::scalar("completed_request_count", "Completed Requests (Success + Error)", Requests, |t| t.completed()).main(1075),
+    Metric::scalar("request_error_rate", "Request Error Rate", Percent, |t| t.error_rate()).main(1080),
+    Metric::scalar("input_token_throughput", "Input Token Throughput", TokensPerSecond, |t| t.rate(t.sum("input_sequence_length")))
+        .main(805),
+    Metric::scalar("total_token_throughput", "Total Token Throughput", TokensPerSecond, |t| t.total_token_throughput()),
+
+    Metric::adjusted("adj_request_latency", "Request Latency (error-adjusted)", "request_latency"),
+    Metric::adjusted("adj_time_to_first_token", "Time to First Token (error-adjusted)", "time_to_first_token").streaming(),
+    Metric::adjusted("adj_decode_duration", "Decode Duration (error-adjusted)", "decode_duration").streaming(),
+    Metric::adjusted("adj_full_decode_duration", "Full Decode Duration (error-adjusted)", "full_decode_duration").streaming(),
+    Metric::adjusted("adj_inter_token_latency", "Inter Token Latency (error-adjusted)", "inter_token_latency").streaming(),
+    Metric::adjusted("adj_full_response_inter_token_latency", "Full-Response Inter Token Latency (error-adjusted)",
+        "full_response_inter_token_latency").streaming(),
+
+    Metric::new("credit_to_start_latency", "Credit-to-Start Latency", Milliseconds, Kind::IssueDelay),
+    Metric::record("effective_latency", "Effective Latency (CO-aware)", Milliseconds, formula!(effective_latency))
+        .effective(0).summary_only(),
+    Metric::adjusted("adj_effective_latency", "Effective Latency (CO-aware) (error-adjusted)", "effective_latency").effective(1),
+    Metric::scalar("e2e_normalized_interactivity_p75", "E2E Normalized Interactivity p75", TokensPerSecondPerUser,
+        |t| t.normalized_interactivity(75)),
+    Metric::scalar("e2e_normalized_interactivity_p90", "E2E Normalized Interactivity p90", TokensPerSecondPerUser,
+        |t| t.normalized_interactivity(90)),
+];
+
+/// The metric with this tag.
+pub fn metric(tag: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.tag == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_unique_and_twins_have_an_original() {
+        for (at, metric) in METRICS.iter().enumerate() {
+            assert!(
+                METRICS[..at].iter().all(|other| other.tag != metric.tag),
+                "{}",
+                metric.tag
+            );
+            if let Kind::Adjusted { of } = metric.kind {
+                let original = super::metric(of).expect("the original is in the table");
+                assert_eq!(metric.tag, format!("adj_{of}"));
+                assert_eq!(metric.header, format!("{} (error-adjusted)", original.header));
+                assert_eq!(metric.streaming_only, original.streaming_only);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Figures of a finished run: exact statistics per phase, over all profiling phases and over all warmup phases.
+//!
+//! [`METRICS`] is the one table of what can be reported. A [`Collector`] takes the records in and [`Collector::finish`] computes the
+//! [`Report`], from which artifacts and the console only format.
+
+mod collector;
+mod column;
+mod distribution;
+mod errors;
+mod fields;
+mod formula;
+mod metric;
+mod scope;
+mod table;
+mod totals;
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
+pub use collector::Collector;
+pub use distribution::{Distribution, PERCENTILES};
+pub use errors::ErrorCount;
+pub(crate) use fields::{ImageFacts, RecordView};
+pub(crate) use metric::{Formula, Kind};
+pub use metric::{Group, METRICS, Metric, Unit, metric};
+pub use scope::{Measured, ScopeReport, Value, Window};
+pub use table::{DistributionRow, ScalarRow, Table};
+
+use crate::id::PhaseId;
+use crate::plan::PhaseKind;
+
+/// Where percentiles come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PercentileMode {
+    /// From every value.
+    Exact,
+    /// From histograms with 3 significant digits, because the run kept no records.
+    Histogram,
+}
+
+impl PercentileMode {
+    /// The word in artifacts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// How the run as a whole ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every phase did what it was asked to.
+    Complete,
+    /// The user interrupted it.
+    Interrupted,
+    /// Something else ended it early; the reason in one line.
+    Failed(String),
+}
+
+impl RunEnd {
+    fn incomplete_reason(&self) -> Option<String> {
+        match self {
+            Self::Complete => None,
+            Self::Interrupted => Some("the run was interrupted before all its phases were over".to_owned()),
+            Self::Failed(reason) => Some(reason.clone()),
+        }
+    }
+}
+
+/// One phase's figures.
+#[derive(Debug, Clone)]
+pub struct PhaseReport {
+    /// Position in the workflow.
+    pub id: PhaseId,
+    /// Position among profiling phases; `None` for warmup.
+    pub profiling_index: Option<u16>,
+    /// Its name.
+    pub name: String,
+    /// Its role.
+    pub kind: PhaseKind,
+    /// Its figures.
+    pub scope: ScopeReport,
+}
+
+/// All figures of a run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// All profiling phases together; of the run as a whole where it says whether it is complete.
+    pub aggregate: ScopeReport,
+    /// All warmup phases together; `None` if none started.
+    pub warmup: Option<ScopeReport>,
+    /// Every phase that started, in the order of the workflow.
+    pub phases: Vec<PhaseReport>,
+    /// Where percentiles come from.
+    pub percentiles: PercentileMode,
+}
