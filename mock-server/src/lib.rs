@@ -1,1 +1,216 @@
-//! Mock inference server.
+//! A mock inference server with a ledger: the ground truth that a load generator is tested against.
+//!
+//! It answers OpenAI-style chat completions, streamed or whole, on a seeded absolute schedule or as fast as it can, and
+//! writes down what really happened to each request. It shares no code with the engine: two independent readings of
+//! the protocol, so that one mistake cannot hide the other.
+//!
+//! ```text
+//! accept --> reading task  --> input --> parser --> route --> chat: script + fault --> voice --> writer
+//!            (never stops)                                        |                                |
+//!                                                              timer (ns)             exchange --> ledger
+//! ```
+//!
+//! Routes: `POST /v1/chat/completions`; `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`;
+//! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! let server = ringload_mock_server::MockServer::start(ringload_mock_server::Options {
+//!     port: 0,
+//!     fast: true,
+//!     ..Default::default()
+//! })?;
+//! let body = r#"{"model":"m","messages":[{"role":"user","content":"hello there"}],"max_tokens":3}"#;
+//! let mut client = std::net::TcpStream::connect(server.address())?;
+//! write!(client, "POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+//! let mut answer = String::new();
+//! client.read_to_string(&mut answer)?;
+//! assert!(answer.ends_with(r#""usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}"#));
+//! assert_eq!(server.ledger()[0].prompt_words, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod chat;
+mod chat_request;
+mod connection;
+mod exchange;
+mod fault;
+mod http;
+mod ledger;
+mod reply;
+mod script;
+mod serve;
+mod server;
+mod sse;
+mod sys;
+mod timer;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use fault::{Fault, FaultError};
+pub use ledger::{ControlEntry, Counters, LedgerEntry, Outcome};
+
+/// How a server behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address or name to listen on.
+    pub host: String,
+    /// Port to listen on; 0 lets the system choose a free one.
+    pub port: u16,
+    /// Threads, each with its own listener; the kernel spreads connections over them.
+    pub threads: usize,
+    /// From the last byte of a request to its first token.
+    pub ttft: Duration,
+    /// From one token's due time to the next one's.
+    pub itl: Duration,
+    /// Fraction 0..=1 by which each delay varies to either side, uniformly.
+    pub jitter: f64,
+    /// Seed of the variation.
+    pub seed: u64,
+    /// Tokens of every answer; `None` takes `max_completion_tokens` or `max_tokens` of the request, else 16.
+    pub osl: Option<u32>,
+    /// No delays, and each answer in one write.
+    pub fast: bool,
+    /// The bearer token that inference requests must carry.
+    pub api_key: Option<String>,
+    /// One line per request on standard error.
+    pub access_logs: bool,
+    /// Ledger entries kept, the newest ones; each thread keeps its share.
+    pub ledger_capacity: usize,
+    /// A fault for every inference request that does not ask for its own.
+    pub fault: Option<Fault>,
+    /// Pins thread k to CPU `pin_to + k`.
+    pub pin_to: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            host: "127.0.0.1".into(),
+            port: 8000,
+            threads: 1,
+            ttft: Duration::from_millis(20),
+            itl: Duration::from_millis(5),
+            jitter: 0.0,
+            seed: 0,
+            osl: None,
+            fast: false,
+            api_key: None,
+            access_logs: false,
+            ledger_capacity: 1_000_000,
+            fault: None,
+            pin_to: None,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option has a value that makes no sense.
+    #[error("{option}: {value} is not allowed; use {allowed}")]
+    Option {
+        /// The option's name.
+        option: &'static str,
+        /// What it was.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The host is neither an address nor a name that resolves.
+    #[error("host: `{host}` does not resolve to an address")]
+    Host {
+        /// The host as given.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}; choose another port, or 0 for a free one")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread cannot be pinned.
+    #[error("pin_to: cannot run on CPU {cpu}; choose CPUs that this process may use")]
+    Pin {
+        /// The CPU.
+        cpu: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread could not be set up.
+    #[error("thread {index} could not start")]
+    Thread {
+        /// The thread's index.
+        index: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A running server. Dropping it closes all connections and joins its threads.
+pub struct MockServer {
+    server: server::Server,
+}
+
+impl MockServer {
+    /// Starts a server; when this returns, it accepts connections.
+    ///
+    /// Raises the soft limit of open files of this process to its hard limit, because each connection costs a
+    /// descriptor.
+    ///
+    /// # Errors
+    ///
+    /// When an option makes no sense, the address is taken, or the system refuses a thread what it needs.
+    pub fn start(options: Options) -> Result<MockServer, StartError> {
+        let refuse = |option, value: String, allowed| Err(StartError::Option { option, value, allowed });
+        if options.threads == 0 {
+            return refuse("threads", "0".into(), "at least 1");
+        }
+        if !(0.0..=1.0).contains(&options.jitter) {
+            return refuse("jitter", options.jitter.to_string(), "a fraction from 0 to 1");
+        }
+        if options.osl == Some(0) {
+            return refuse("osl", "0".into(), "at least 1 token");
+        }
+        // A limit that cannot be raised still serves fewer connections, so it is not an error here.
+        let _ = sys::raise_open_files();
+        Ok(MockServer {
+            server: server::Server::start(options)?,
+        })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// `http://` and the address.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    /// The counters now.
+    pub fn counters(&self) -> Counters {
+        self.server.shared.counters()
+    }
+
+    /// One entry per inference request that has ended, in order of arrival.
+    pub fn ledger(&self) -> Vec<LedgerEntry> {
+        self.server.shared.ledger()
+    }
+
+    /// The calls of control routes, in order of arrival.
+    pub fn control_log(&self) -> Vec<ControlEntry> {
+        server::control(&self.server.shared).entries().to_vec()
+    }
+}

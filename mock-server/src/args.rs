@@ -1,0 +1,146 @@
+//! The command line of the server.
+
+use std::time::Duration;
+
+use clap::Parser;
+use ringload_mock_server::{Fault, Options};
+
+/// A mock inference server that keeps a ledger of what really happened.
+#[derive(Debug, Parser)]
+#[command(name = "ringload-mock-server", version)]
+pub(crate) struct Args {
+    /// Address or name to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Threads, each with its own listener
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Milliseconds from a request's last byte to the first token
+    #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
+    ttft: Duration,
+    /// Milliseconds from one token to the next
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = milliseconds)]
+    itl: Duration,
+    /// Fraction from 0 to 1 by which each delay varies to either side
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    jitter: f64,
+    /// Seed of the variation
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Tokens of every answer [default: max_completion_tokens or max_tokens of the request, else 16]
+    #[arg(long, value_name = "TOKENS")]
+    osl: Option<u32>,
+    /// No delays, and each answer in one write; for saturation
+    #[arg(long, conflicts_with_all = ["ttft", "itl", "jitter"])]
+    fast: bool,
+    /// Bearer token that inference requests must carry
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
+    /// Write one line per request to standard error
+    #[arg(long)]
+    access_logs: bool,
+    /// Ledger entries to keep, newest first
+    #[arg(long, value_name = "ENTRIES", default_value_t = 1_000_000)]
+    ledger_capacity: usize,
+    /// Pin thread k to CPU FIRST + k
+    #[arg(long, value_name = "FIRST")]
+    pin_to: Option<usize>,
+    /// Fault for every inference request that asks for none itself (header X-Mock-Fault or query fault=)
+    ///
+    /// status:CODE, reset-before-head, close-before-head, truncate-body, truncate-stream, reset-mid-stream, garbage,
+    /// hang, stall-after:N, no-done, no-finish, stream-error, error-event, no-content, split:N, close-after, redirect,
+    /// gzip, interim, no-usage, silent-close, unsuccessful (control routes), every:N:FAULT, first:N:FAULT
+    #[arg(long, value_name = "NAME[:ARG]")]
+    fault: Option<Fault>,
+}
+
+impl Args {
+    pub(crate) fn into_options(self) -> Options {
+        Options {
+            host: self.host,
+            port: self.port,
+            threads: self.threads,
+            ttft: self.ttft,
+            itl: self.itl,
+            jitter: self.jitter,
+            seed: self.seed,
+            osl: self.osl,
+            fast: self.fast,
+            api_key: self.api_key,
+            access_logs: self.access_logs,
+            ledger_capacity: self.ledger_capacity,
+            fault: self.fault,
+            pin_to: self.pin_to,
+        }
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let refused = || format!("{text} is not a number of milliseconds from 0 up, such as 20 or 0.5");
+    let milliseconds: f64 = text.parse().map_err(|_| refused())?;
+    Duration::try_from_secs_f64(milliseconds / 1e3).map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Options, String> {
+        let flags = ["ringload-mock-server"].iter().chain(flags);
+        Args::try_parse_from(flags)
+            .map(Args::into_options)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_the_options_are_the_defaults() {
+        assert_eq!(format!("{:?}", parse(&[])), format!("Ok({:?})", Options::default()));
+    }
+
+    #[test]
+    fn every_flag_reaches_its_option() {
+        let flags = "--host ::1 --port 0 --threads 3 --ttft 1.5 --itl 0.25 --jitter 0.1 --seed 9 --osl 7 --api-key k \
+                     --access-logs --ledger-capacity 5 --pin-to 2 --fault every:2:hang";
+        let options = parse(&flags.split_whitespace().collect::<Vec<_>>()).expect("valid");
+        assert_eq!((options.host.as_str(), options.port, options.threads), ("::1", 0, 3));
+        assert_eq!(
+            (options.ttft, options.itl),
+            (Duration::from_micros(1_500), Duration::from_micros(250))
+        );
+        assert_eq!((options.jitter, options.seed, options.osl), (0.1, 9, Some(7)));
+        assert_eq!((options.api_key.as_deref(), options.access_logs), (Some("k"), true));
+        assert_eq!((options.ledger_capacity, options.pin_to), (5, Some(2)));
+        assert_eq!(
+            options.fault.map(|fault| fault.to_string()).as_deref(),
+            Some("every:2:hang")
+        );
+        assert!(parse(&["--fast"]).expect("valid").fast);
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        assert!(
+            parse(&["--ttft=-1"])
+                .expect_err("refused")
+                .contains("milliseconds from 0 up")
+        );
+        assert!(
+            parse(&["--itl", "x"])
+                .expect_err("refused")
+                .contains("milliseconds from 0 up")
+        );
+        assert!(
+            parse(&["--fault", "nothing"])
+                .expect_err("refused")
+                .contains("no such fault")
+        );
+        assert!(
+            parse(&["--fast", "--itl", "1"])
+                .expect_err("refused")
+                .contains("cannot be used with")
+        );
+    }
+}

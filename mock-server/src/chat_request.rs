@@ -1,0 +1,197 @@
+//! What a chat completion request asks for, read from its JSON body.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+/// Most tokens that one request may ask for.
+const TOKENS_MAX: u64 = 1_000_000;
+
+/// The parts of a chat request that shape its answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChatRequest {
+    pub(crate) model: String,
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub(crate) tokens_max: Option<u32>,
+    /// Words in all text of all messages, as this server counts prompt tokens.
+    pub(crate) prompt_words: u64,
+}
+
+impl ChatRequest {
+    /// Reads `body`.
+    ///
+    /// # Errors
+    ///
+    /// The message says what is wrong, for the error body of a 400.
+    pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
+        let body: Body = serde_json::from_slice(body).map_err(|error| format!("invalid request body: {error}"))?;
+        let tokens_max = match body.max_completion_tokens.or(body.max_tokens) {
+            None => None,
+            Some(tokens @ 1..=TOKENS_MAX) => Some(tokens as u32),
+            Some(tokens) => {
+                return Err(format!(
+                    "max_completion_tokens is {tokens}; it must be from 1 to {TOKENS_MAX}"
+                ));
+            }
+        };
+        Ok(ChatRequest {
+            model: body.model,
+            stream: body.stream.unwrap_or(false),
+            include_usage: body
+                .stream_options
+                .and_then(|options| options.include_usage)
+                .unwrap_or(false),
+            tokens_max,
+            prompt_words: body.messages.0,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a chat completion request")]
+struct Body {
+    model: String,
+    messages: Words,
+    stream: Option<bool>,
+    max_completion_tokens: Option<u64>,
+    max_tokens: Option<u64>,
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+/// Words counted while a list of messages is read, so that no text is ever copied.
+struct Words(u64);
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Words, D::Error> {
+        struct Messages;
+        impl<'de> Visitor<'de> for Messages {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of messages")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut messages: A) -> Result<Words, A::Error> {
+                let mut words = 0;
+                while let Some(Message { content }) = messages.next_element()? {
+                    words += content.map_or(0, |content| content.0);
+                }
+                Ok(Words(words))
+            }
+        }
+        deserializer.deserialize_seq(Messages)
+    }
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Option<Content>,
+}
+
+/// Words of one message's content: a string, or parts of which those with a `text` count.
+struct Content(u64);
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
+        deserializer.deserialize_any(TextOrParts)
+    }
+}
+
+struct TextOrParts;
+
+impl<'de> Visitor<'de> for TextOrParts {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of parts")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Content, E> {
+        Ok(Content(text.split_ascii_whitespace().count() as u64))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Content, A::Error> {
+        let mut words = 0;
+        while let Some(Part { text }) = parts.next_element()? {
+            words += text.map_or(0, |text| text.0);
+        }
+        Ok(Content(words))
+    }
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<Content>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_every_message_count_in_strings_and_in_parts() {
+        let body = br#"{"model":"m","messages":[{"role":"system","content":"one two"},{"role":"user","content":
+            [{"type":"text","text":" three\nfour "},{"type":"image_url","image_url":{"url":"data: not counted"}}]},
+            {"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"f\u00fcnf \"six\""}],
+            "temperature":0.5}"#;
+        let request = ChatRequest::parse(body).expect("valid");
+        assert_eq!(
+            request,
+            ChatRequest {
+                model: "m".into(),
+                stream: false,
+                include_usage: false,
+                tokens_max: None,
+                prompt_words: 6
+            }
+        );
+    }
+
+    #[test]
+    fn max_completion_tokens_goes_before_max_tokens() {
+        let parse = |fields: &str| ChatRequest::parse(format!(r#"{{"model":"m","messages":[],{fields}}}"#).as_bytes());
+        let request =
+            parse(r#""max_tokens":5,"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}"#);
+        let request = request.expect("valid");
+        assert_eq!(
+            (request.tokens_max, request.stream, request.include_usage),
+            (Some(7), true, true)
+        );
+        assert_eq!(parse(r#""max_tokens":5"#).expect("valid").tokens_max, Some(5));
+        assert!(parse(r#""max_tokens":0"#).expect_err("refused").contains("from 1 to"));
+        assert!(
+            parse(r#""max_tokens":1000001"#)
+                .expect_err("refused")
+                .contains("1000001")
+        );
+    }
+
+    #[test]
+    fn bodies_that_are_not_a_chat_request_are_refused_with_the_reason() {
+        for (body, part) in [
+            ("", "EOF"),
+            ("[]", "a chat completion request"),
+            (r#"{"model":"m"}"#, "missing field `messages`"),
+            (r#"{"messages":[]}"#, "missing field `model`"),
+            (r#"{"model":"m","messages":"hello"}"#, "a list of messages"),
+            (
+                r#"{"model":"m","messages":[{"content":7}]}"#,
+                "a string or a list of parts",
+            ),
+        ] {
+            let message = ChatRequest::parse(body.as_bytes()).expect_err(body);
+            assert!(
+                message.starts_with("invalid request body: ") && message.contains(part),
+                "{message}"
+            );
+        }
+    }
+}
