@@ -16,7 +16,9 @@ impl Interrupt {
 
     /// Asks the run to stop sending, cut what is in flight, and write everything. The first signal is kept.
     pub fn raise(&self, signal: i32) {
-        let _ = self.signal.compare_exchange(0, signal, Ordering::Release, Ordering::Relaxed);
+        let _ = self
+            .signal
+            .compare_exchange(0, signal, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The signal that was raised first.

@@ -26,7 +26,13 @@ impl LiveBoard {
     }
 
     pub(crate) fn started(&self, phase: PhaseId, start: Nanos) {
-        self.with(|open| open.push(OpenPhase { phase, start, draining: false }));
+        self.with(|open| {
+            open.push(OpenPhase {
+                phase,
+                start,
+                draining: false,
+            })
+        });
     }
 
     pub(crate) fn draining(&self, phase: PhaseId) {

@@ -29,7 +29,11 @@ const CREDITS_PER_CORE: usize = 16_384;
 /// The credits that the gate of a phase should hold.
 pub(crate) fn gate_capacity(phase: &PhasePlan, cores: usize) -> usize {
     let wanted = CREDITS_PER_CORE * cores;
-    phase.stop.requests.map_or(wanted, |requests| wanted.min(requests as usize)).max(1)
+    phase
+        .stop
+        .requests
+        .map_or(wanted, |requests| wanted.min(requests as usize))
+        .max(1)
 }
 
 /// The line to the thread that carries out control calls.
@@ -175,14 +179,16 @@ impl Coordinator {
     /// Whether something happened since the last look that deserves a turn at once.
     fn news(&self) -> bool {
         let watched = self.exchange.attention.load(Ordering::Relaxed);
-        let progressed =
-            |&phase: &PhaseId| tally(&self.exchange, phase) != self.seen[phase.index()];
+        let progressed = |&phase: &PhaseId| tally(&self.exchange, phase) != self.seen[phase.index()];
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
         let starved = |sending: &Sending| {
             !sending.exhausted && !sending.closing && self.exchange.gates[sending.phase.index()].is_empty()
         };
         (watched && self.open.iter().any(progressed))
-            || self.sending.as_ref().is_some_and(|sending| closed(sending) || starved(sending))
+            || self
+                .sending
+                .as_ref()
+                .is_some_and(|sending| closed(sending) || starved(sending))
     }
 
     /// Tells the machine what happened since the last turn.
@@ -218,7 +224,10 @@ impl Coordinator {
             Action::SetLimit { phase, limit } => {
                 let cores = self.exchange.links.len();
                 for (core, link) in self.exchange.links.iter().enumerate() {
-                    link.command(Command::Allow { phase, slots: share(limit, core, cores) });
+                    link.command(Command::Allow {
+                        phase,
+                        slots: share(limit, core, cores),
+                    });
                 }
             }
             Action::StopIssuing { phase } => {
@@ -283,7 +292,9 @@ impl Coordinator {
 
     /// Once every core has given up its credits of a stopped phase, what is left in the gate will never be sent.
     fn finish_closing(&mut self, now: Nanos) {
-        let Some(sending) = self.sending.as_ref().filter(|sending| sending.closing) else { return };
+        let Some(sending) = self.sending.as_ref().filter(|sending| sending.closing) else {
+            return;
+        };
         let phase = sending.phase;
         if !self.exchange.all_closed(phase) {
             return;
@@ -302,7 +313,11 @@ impl Coordinator {
 
     /// Puts as many credits into the gate of the sending phase as fit.
     fn refill(&mut self, now: Nanos) {
-        let Some(sending) = self.sending.as_mut().filter(|sending| !sending.closing && !sending.exhausted) else {
+        let Some(sending) = self
+            .sending
+            .as_mut()
+            .filter(|sending| !sending.closing && !sending.exhausted)
+        else {
             return;
         };
         let phase = sending.phase;
@@ -335,7 +350,9 @@ impl Coordinator {
             }
             taken || sending.closing
         });
-        self.exchange.attention.store(ending || self.open.len() > 1, Ordering::Relaxed);
+        self.exchange
+            .attention
+            .store(ending || self.open.len() > 1, Ordering::Relaxed);
     }
 }
 

@@ -29,7 +29,9 @@ impl Exchange {
     pub(crate) fn new(capacities: &[usize], cores: usize) -> std::io::Result<Self> {
         Ok(Self {
             gates: capacities.iter().map(|&capacity| PhaseGate::new(capacity)).collect(),
-            links: (0..cores).map(|_| CoreLink::new(capacities.len())).collect::<Result<_, _>>()?,
+            links: (0..cores)
+                .map(|_| CoreLink::new(capacities.len()))
+                .collect::<Result<_, _>>()?,
             coordinator: Waker::new()?,
             attention: AtomicBool::new(false),
             core_failed: AtomicBool::new(false),

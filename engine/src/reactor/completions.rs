@@ -34,7 +34,10 @@ impl Core {
     fn connect_completed(&mut self, completion: Completion, now: Nanos) {
         let index = completion.tag.index;
         let place = self.slab.get(index);
-        debug_assert_eq!(place.generation, completion.tag.generation, "a place waits for its completions");
+        debug_assert_eq!(
+            place.generation, completion.tag.generation,
+            "a place waits for its completions"
+        );
         place.operations -= 1;
         if place.state == State::Closing {
             // Cancelled too late: the connection may be there all the same, and is closed.
@@ -89,7 +92,10 @@ impl Core {
             None => {}
             Some(Nanos::ZERO) => self.cancel(index, now),
             Some(delay) => {
-                let guest = Guest { index, serial: request.serial };
+                let guest = Guest {
+                    index,
+                    serial: request.serial,
+                };
                 self.cancels.add(now + delay, guest);
             }
         }
@@ -164,7 +170,12 @@ impl Core {
 
     /// Stamps what a read brought.
     fn note(&mut self, index: u32, feed: Feed, now: Nanos) {
-        let request = self.slab.get(index).request.as_mut().expect("a busy connection carries a request");
+        let request = self
+            .slab
+            .get(index)
+            .request
+            .as_mut()
+            .expect("a busy connection carries a request");
         if feed.head_completed {
             request.head = now;
         }
@@ -174,7 +185,8 @@ impl Core {
         }
         for _ in 0..feed.contents {
             if request.content_events > 0 {
-                self.recorder.keep_gap(&mut request.gaps, now.since(request.last_content));
+                self.recorder
+                    .keep_gap(&mut request.gaps, now.since(request.last_content));
             } else {
                 request.first_content = now;
             }
@@ -249,7 +261,13 @@ impl Core {
 
     /// Disconnects a request because its credit says so.
     pub(super) fn cancel(&mut self, index: u32, now: Nanos) {
-        let delay = self.slab.get(index).request().credit.cancel_after.unwrap_or(Nanos::ZERO);
+        let delay = self
+            .slab
+            .get(index)
+            .request()
+            .credit
+            .cancel_after
+            .unwrap_or(Nanos::ZERO);
         self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
     }
 
@@ -289,7 +307,10 @@ impl Core {
         self.recorder.finish(&mut request, ending);
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
-        self.exchange.links[self.id.index()].progress.phase(phase).count_ended(outcome);
+        self.exchange.links[self.id.index()]
+            .progress
+            .phase(phase)
+            .count_ended(outcome);
         self.progressed = true;
     }
 

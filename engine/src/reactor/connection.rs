@@ -107,7 +107,13 @@ impl Request {
 
     /// The same request, to be sent again from the first byte. Start and intended start stay: the user waited since then.
     pub(super) fn again(self) -> Self {
-        Self { bytes_sent: 0, send_end: Nanos::ZERO, connection_reused: false, resent: true, ..self }
+        Self {
+            bytes_sent: 0,
+            send_end: Nanos::ZERO,
+            connection_reused: false,
+            resent: true,
+            ..self
+        }
     }
 }
 
@@ -155,7 +161,10 @@ impl Connection {
 
     /// The descriptor for an operation.
     pub(super) fn raw_socket(&self) -> RawFd {
-        self.socket.as_ref().expect("a connection in use has a socket").as_raw_fd()
+        self.socket
+            .as_ref()
+            .expect("a connection in use has a socket")
+            .as_raw_fd()
     }
 
     /// The socket, while there is one.
@@ -165,6 +174,8 @@ impl Connection {
 
     /// The request of a connection that carries one.
     pub(super) fn request(&mut self) -> &mut Request {
-        self.request.as_mut().expect("a connecting or busy connection carries a request")
+        self.request
+            .as_mut()
+            .expect("a connecting or busy connection carries a request")
     }
 }

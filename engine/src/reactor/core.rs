@@ -82,7 +82,12 @@ impl Core {
     /// # Errors
     /// The host refuses io_uring.
     pub(crate) fn new(plan: CorePlan, exchange: Arc<Exchange>) -> Result<Self, ReactorError> {
-        let tails = plan.images.entries.iter().map(|image| Arc::clone(&image.tail)).collect();
+        let tails = plan
+            .images
+            .entries
+            .iter()
+            .map(|image| Arc::clone(&image.tail))
+            .collect();
         let ring = Ring::new(plan.connections, Arc::clone(&plan.images.head), tails, plan.address)
             .map_err(ReactorError::setup)?;
         let phases = plan
@@ -158,7 +163,11 @@ impl Core {
             ..self.counters
         };
         let (histograms, errors) = self.recorder.close();
-        outcome.map(|()| CoreReport { histograms, errors, counters: self.counters })
+        outcome.map(|()| CoreReport {
+            histograms,
+            errors,
+            counters: self.counters,
+        })
     }
 
     fn take_commands(&mut self, now: Nanos) {
@@ -244,7 +253,10 @@ impl Core {
         self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
-        self.exchange.links[self.id.index()].progress.phase(phase.index()).count_sent();
+        self.exchange.links[self.id.index()]
+            .progress
+            .phase(phase.index())
+            .count_sent();
     }
 
     /// Opens a connection for `request` in the claimed place `index`.
@@ -275,7 +287,11 @@ impl Core {
 
     fn act_on_deadlines(&mut self, now: Nanos) {
         while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
-            let still_there = self.slab.get(index).request.is_some_and(|request| request.serial == serial);
+            let still_there = self
+                .slab
+                .get(index)
+                .request
+                .is_some_and(|request| request.serial == serial);
             if still_there {
                 self.cancel(index, now);
             }
@@ -302,7 +318,9 @@ impl Core {
             if place.state != State::Busy || place.sending {
                 continue; // cut before its turn came
             }
-            let Some(request) = place.request.as_mut().filter(|request| request.bytes_sent == 0) else { continue };
+            let Some(request) = place.request.as_mut().filter(|request| request.bytes_sent == 0) else {
+                continue;
+            };
             if request.connected == Nanos::ZERO && !request.resent {
                 request.start = now;
             }
@@ -348,12 +366,23 @@ impl Core {
         if !self.to_send.is_empty() || deadline <= now {
             return self.ring.turn(Nanos::ZERO, &mut self.completions);
         }
-        let hungry =
-            self.phases.iter().any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
+        let hungry = self
+            .phases
+            .iter()
+            .any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
         link.announce_sleep(hungry);
         let work = !link.is_quiet()
-            || (hungry && self.phases.iter().zip(&self.exchange.gates).any(|(run, gate)| run.wants(gate)));
-        let wait = if work { Nanos::ZERO } else { deadline.since(now).min(IDLE_WAIT) };
+            || (hungry
+                && self
+                    .phases
+                    .iter()
+                    .zip(&self.exchange.gates)
+                    .any(|(run, gate)| run.wants(gate)));
+        let wait = if work {
+            Nanos::ZERO
+        } else {
+            deadline.since(now).min(IDLE_WAIT)
+        };
         let outcome = self.ring.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -362,12 +391,23 @@ impl Core {
     fn next_deadline(&self) -> Nanos {
         let mut next = self.cancels.next().unwrap_or(Nanos::MAX);
         if let Some(index) = self.slab.oldest() {
-            let start = self.slab.peek(index).request.as_ref().map_or(Nanos::MAX, |request| request.issued);
+            let start = self
+                .slab
+                .peek(index)
+                .request
+                .as_ref()
+                .map_or(Nanos::MAX, |request| request.issued);
             next = next.min(start + self.request_timeout);
         }
         for (run, gate) in self.phases.iter().zip(&self.exchange.gates) {
-            let Some(held) = run.held.filter(|_| run.open && run.in_flight < run.slots) else { continue };
-            let due = if run.closed_loop { self.paused_until } else { gate.start() + held.intended };
+            let Some(held) = run.held.filter(|_| run.open && run.in_flight < run.slots) else {
+                continue;
+            };
+            let due = if run.closed_loop {
+                self.paused_until
+            } else {
+                gate.start() + held.intended
+            };
             // A credit that may not start any more only waits for the coordinator to close the phase.
             if due < gate.stop_at() {
                 next = next.min(due);

@@ -22,7 +22,9 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     pub(super) fn with_capacity(entries: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(entries) }
+        Self {
+            heap: BinaryHeap::with_capacity(entries),
+        }
     }
 
     pub(super) fn add(&mut self, at: Nanos, guest: Guest) {
@@ -51,7 +53,13 @@ mod tests {
     fn entries_fire_in_order_each_at_its_own_time() {
         let mut deadlines = Deadlines::default();
         for at in [50u64, 10, 30, 20, 40] {
-            deadlines.add(Nanos(at), Guest { index: at as u32, serial: 1 });
+            deadlines.add(
+                Nanos(at),
+                Guest {
+                    index: at as u32,
+                    serial: 1,
+                },
+            );
         }
         assert_eq!(deadlines.take_due(Nanos(9)), None);
         let mut fired = Vec::new();

@@ -7,7 +7,12 @@ use crate::record::{ErrorDetail, FailureClass};
 use crate::units::Nanos;
 
 fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetail {
-    ErrorDetail { class, code, type_name: class.type_name().to_owned(), message }
+    ErrorDetail {
+        class,
+        code,
+        type_name: class.type_name().to_owned(),
+        message,
+    }
 }
 
 /// No connection.
@@ -32,7 +37,11 @@ pub(super) fn connecting(errno: i32) -> ErrorDetail {
 /// The connection broke while a request was on it.
 pub(super) fn broken(errno: i32) -> ErrorDetail {
     let error = io::Error::from_raw_os_error(errno);
-    detail(FailureClass::ConnectionReset, None, format!("connection broke: {error}"))
+    detail(
+        FailureClass::ConnectionReset,
+        None,
+        format!("connection broke: {error}"),
+    )
 }
 
 /// Bytes that are no response, or an end in the wrong place.
@@ -57,12 +66,21 @@ pub(super) fn response(failure: ResponseFailure) -> ErrorDetail {
         FailureKind::ContentEncoding => FailureClass::ContentEncoding,
     };
     let type_name = failure.type_name.unwrap_or_else(|| class.type_name().to_owned());
-    ErrorDetail { class, code: failure.code, type_name, message: failure.message }
+    ErrorDetail {
+        class,
+        code: failure.code,
+        type_name,
+        message: failure.message,
+    }
 }
 
 /// The request outlived its timeout.
 pub(super) fn timeout(limit: Nanos) -> ErrorDetail {
-    detail(FailureClass::Timeout, None, format!("no complete response within the request timeout of {limit}"))
+    detail(
+        FailureClass::Timeout,
+        None,
+        format!("no complete response within the request timeout of {limit}"),
+    )
 }
 
 /// The phase's `cancellation` disconnected.
@@ -76,5 +94,9 @@ pub(super) fn cancelled(delay: Nanos) -> ErrorDetail {
 
 /// The engine cut the request.
 pub(super) fn truncated() -> ErrorDetail {
-    detail(FailureClass::Truncated, None, "request cut by the client at the end of the drain or of the run".to_owned())
+    detail(
+        FailureClass::Truncated,
+        None,
+        "request cut by the client at the end of the drain or of the run".to_owned(),
+    )
 }

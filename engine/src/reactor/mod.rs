@@ -102,7 +102,9 @@ impl ReactorError {
                 "it is refused here: a container's seccomp profile blocks it (allow io_uring_setup, io_uring_enter and io_uring_register), \
                  or the sysctl kernel.io_uring_disabled is not 0"
             }
-            Some(libc::ENOSYS) => "this kernel has no io_uring or a seccomp profile hides it; Linux 6.1 or newer is needed",
+            Some(libc::ENOSYS) => {
+                "this kernel has no io_uring or a seccomp profile hides it; Linux 6.1 or newer is needed"
+            }
             Some(libc::ENOMEM) => "the locked-memory limit is too low: raise it (ulimit -l) or use fewer cores",
             Some(libc::EINVAL) => "this kernel is too old: Linux 6.1 or newer is needed",
             _ => "see io_uring_setup(2)",

@@ -129,7 +129,10 @@ impl Recorder {
         histograms.record(Family::TimeToFirstToken, first.0);
         histograms.record(Family::FullDecodeDuration, record.end.since(record.first_content).0);
         if let Some(tokens) = output.filter(|&tokens| tokens >= 2) {
-            histograms.record(Family::InterTokenLatency, latency.since(first).0 / u64::from(tokens - 1));
+            histograms.record(
+                Family::InterTokenLatency,
+                latency.since(first).0 / u64::from(tokens - 1),
+            );
         }
         let mut gaps = self.arena.gaps(gaps);
         if let Some(second) = gaps.next() {

@@ -11,7 +11,10 @@ use crate::plan::Target;
 /// # Errors
 /// The name does not resolve.
 pub(super) fn resolve(target: &Target) -> Result<SocketAddr, RunError> {
-    let fail = |reason: String| RunError::Resolve { host: target.host.clone(), reason };
+    let fail = |reason: String| RunError::Resolve {
+        host: target.host.clone(),
+        reason,
+    };
     let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port)
         .to_socket_addrs()
         .map_err(|error| fail(error.to_string()))?
@@ -20,7 +23,11 @@ pub(super) fn resolve(target: &Target) -> Result<SocketAddr, RunError> {
 }
 
 fn prefer(addresses: &[SocketAddr]) -> Option<SocketAddr> {
-    addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
+    addresses
+        .iter()
+        .find(|address| address.is_ipv4())
+        .or(addresses.first())
+        .copied()
 }
 
 #[cfg(test)]

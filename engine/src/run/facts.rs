@@ -9,7 +9,11 @@ use crate::reactor::CoreCounters;
 use crate::units::Nanos;
 
 fn share(part: Nanos, whole: Nanos) -> f64 {
-    if whole == Nanos::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
+    if whole == Nanos::ZERO {
+        0.0
+    } else {
+        part.0 as f64 / whole.0 as f64
+    }
 }
 
 fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
@@ -27,7 +31,9 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
 
 /// The kernel's release, as uname(1) prints it.
 fn kernel() -> Option<String> {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|release| release.trim().to_owned())
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .ok()
+        .map(|release| release.trim().to_owned())
 }
 
 /// Facts of the run and of each phase.
@@ -45,7 +51,12 @@ pub(super) fn collect(
     run.insert("seed".into(), json!(seed));
     run.insert(
         "cores".into(),
-        placement.processors.iter().zip(cores).map(|(&processor, counters)| core(processor, counters)).collect(),
+        placement
+            .processors
+            .iter()
+            .zip(cores)
+            .map(|(&processor, counters)| core(processor, counters))
+            .collect(),
     );
     run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
     if !hooks.is_empty() {
@@ -59,11 +70,23 @@ pub(super) fn collect(
             StopReason::Interrupted => "interrupted",
         };
         facts.insert("stop_reason".into(), json!(reason));
-        facts.insert("sending_seconds".into(), json!(summary.sending_complete.since(summary.start).as_secs_f64()));
-        facts.insert("drain_seconds".into(), json!(summary.end.since(summary.sending_complete).as_secs_f64()));
+        facts.insert(
+            "sending_seconds".into(),
+            json!(summary.sending_complete.since(summary.start).as_secs_f64()),
+        );
+        facts.insert(
+            "drain_seconds".into(),
+            json!(summary.end.since(summary.sending_complete).as_secs_f64()),
+        );
         facts.insert("drain_cut".into(), json!(summary.drain_cut));
-        facts.insert("arrivals_unsent".into(), json!(coordinator.unsent[summary.phase.index()]));
+        facts.insert(
+            "arrivals_unsent".into(),
+            json!(coordinator.unsent[summary.phase.index()]),
+        );
         (summary.phase, facts)
     });
-    EngineFacts { phases: phases.collect(), run }
+    EngineFacts {
+        phases: phases.collect(),
+        run,
+    }
 }

@@ -33,7 +33,11 @@ impl Hooks {
     pub(super) fn new(plan: &Plan, interrupt: Arc<Interrupt>) -> Self {
         let origins = vec![plan.endpoint.target.origin.clone()];
         let client = HookClient::new(origins, plan.endpoint.control_headers.clone());
-        Self { client, plan: plan.hooks.clone(), interrupt }
+        Self {
+            client,
+            plan: plan.hooks.clone(),
+            interrupt,
+        }
     }
 
     /// Resets the KV cache, if the plan says so. Returns early, and well, when interrupted.
@@ -41,7 +45,9 @@ impl Hooks {
     /// # Errors
     /// The server does not reset.
     pub(super) fn reset(&mut self) -> Result<(), HookError> {
-        let Some(hook) = &self.plan.reset_kv_cache else { return Ok(()) };
+        let Some(hook) = &self.plan.reset_kv_cache else {
+            return Ok(());
+        };
         let interrupt = &self.interrupt;
         let outcome = self.client.reset(hook, |span| wait(span, interrupt));
         if interrupt.is_raised() { Ok(()) } else { outcome }

@@ -88,7 +88,9 @@ pub enum RunError {
         available: usize,
     },
     /// Fewer descriptors than connections.
-    #[error("the concurrency of this plan needs {needed} file descriptors and the hard limit is {limit}; raise it (ulimit -Hn {needed}) or lower the concurrency")]
+    #[error(
+        "the concurrency of this plan needs {needed} file descriptors and the hard limit is {limit}; raise it (ulimit -Hn {needed}) or lower the concurrency"
+    )]
     Descriptors {
         /// Needed.
         needed: u64,
@@ -118,11 +120,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
-pub fn run(
-    plan: &Plan,
-    options: &RunOptions,
-    observer: &mut dyn FnMut(&LiveSnapshot),
-) -> Result<RunOutcome, RunError> {
+pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, options.cores)?;
     let address = address::resolve(&plan.endpoint.target)?;
     reactor::probe()?;
@@ -142,13 +140,35 @@ pub fn run(
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
     let board = Arc::new(LiveBoard::default());
-    let load = threads::Load::start(plan, &placement, address, journal.as_ref(), hooks, &board, &options.interrupt)?;
+    let load = threads::Load::start(
+        plan,
+        &placement,
+        address,
+        journal.as_ref(),
+        hooks,
+        &board,
+        &options.interrupt,
+    )?;
     while !load.ended_within(OBSERVE) {
-        observer(&live::snapshot(&plan.phases, load.exchange(), &board, start, clock::monotonic()));
+        observer(&live::snapshot(
+            &plan.phases,
+            load.exchange(),
+            &board,
+            start,
+            clock::monotonic(),
+        ));
     }
     let ended = load.join();
     let journal = journal.map(Journal::finish);
-    let mut outcome = results::write(plan, &directory, anchor, &placement, ended, journal, options.interrupt.signal());
+    let mut outcome = results::write(
+        plan,
+        &directory,
+        anchor,
+        &placement,
+        ended,
+        journal,
+        options.interrupt.signal(),
+    );
     outcome.files.insert(0, inputs);
     outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
     Ok(outcome)

@@ -30,7 +30,10 @@ pub(super) fn place(phases: &[PhasePlan], wanted: Option<u16>) -> Result<Placeme
     if limit < needed {
         return Err(RunError::Descriptors { needed, limit });
     }
-    Ok(Placement { processors: processors(&allowed, cores), connections_per_core: connections(phases, cores, limit) })
+    Ok(Placement {
+        processors: processors(&allowed, cores),
+        connections_per_core: connections(phases, cores, limit),
+    })
 }
 
 fn core_count(wanted: Option<u16>, allowed: usize) -> Result<usize, RunError> {
@@ -55,13 +58,20 @@ fn processors(allowed: &[usize], cores: usize) -> Vec<Option<usize>> {
 /// Most requests that phases with a limit can have in flight together. Only a chain of seamless phases overlaps, and in a chain the total is
 /// bounded by the largest limit.
 fn connections_in_flight(phases: &[PhasePlan]) -> u64 {
-    phases.iter().filter_map(|phase| phase.concurrency).map(|limit| u64::from(limit.get())).max().unwrap_or(1)
+    phases
+        .iter()
+        .filter_map(|phase| phase.concurrency)
+        .map(|limit| u64::from(limit.get()))
+        .max()
+        .unwrap_or(1)
 }
 
 /// Connections of one core: its share of every phase that may overlap, twice over for those that are closing, within the descriptor limit.
 fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
     let descriptors = ((limit - OTHER_DESCRIPTORS.min(limit)) as usize / cores).max(1);
-    let unlimited = phases.iter().any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
+    let unlimited = phases
+        .iter()
+        .any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
     if unlimited {
         return descriptors;
     }
@@ -89,9 +99,16 @@ mod tests {
             profiling_index: Some(0),
             name: "p".into(),
             kind: PhaseKind::Profiling,
-            arrival: if concurrency.is_some() { Arrival::ClosedLoop } else { Arrival::Constant { rate: 1.0 } },
+            arrival: if concurrency.is_some() {
+                Arrival::ClosedLoop
+            } else {
+                Arrival::Constant { rate: 1.0 }
+            },
             concurrency: concurrency.and_then(NonZeroU32::new),
-            stop: StopRule { requests: Some(1), duration: None },
+            stop: StopRule {
+                requests: Some(1),
+                duration: None,
+            },
             drain: DrainRule::WhileProgressing,
             seamless,
             cancellation: None,

@@ -34,7 +34,11 @@ pub(super) fn write(
             Ok(report) => cores.push(report),
             Err(error) => {
                 problems.push(error.to_string());
-                cores.push(CoreReport { histograms: vec![], errors: vec![], counters: Default::default() });
+                cores.push(CoreReport {
+                    histograms: vec![],
+                    errors: vec![],
+                    counters: Default::default(),
+                });
             }
         }
     }
@@ -50,15 +54,13 @@ pub(super) fn write(
     match journal {
         None => {}
         Some(Err(error)) => problems.push(error.to_string()),
-        Some(Ok(path)) => {
-            match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
-                Ok(jsonl) => {
-                    files.push(jsonl);
-                    journal_path = Some(path);
-                }
-                Err(reason) => problems.push(format!("{reason}; the records remain in {}", path.display())),
+        Some(Ok(path)) => match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
+            Ok(jsonl) => {
+                files.push(jsonl);
+                journal_path = Some(path);
             }
-        }
+            Err(reason) => problems.push(format!("{reason}; the records remain in {}", path.display())),
+        },
     }
 
     let mut failure = ended.coordinator.outcome.failure.clone();
@@ -72,7 +74,13 @@ pub(super) fn write(
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
-    let engine = facts::collect(placement, &counters, &ended.coordinator, plan.seed, ended.hooks.to_json(anchor));
+    let engine = facts::collect(
+        placement,
+        &counters,
+        &ended.coordinator,
+        plan.seed,
+        ended.hooks.to_json(anchor),
+    );
     let written = artifact::write_all(directory, plan, &report, &engine);
     files.extend(written.files);
     if written.failures.is_empty() {
@@ -106,7 +114,8 @@ fn read_records(
 ) -> Result<PathBuf, String> {
     let ids = RequestIds::new(&plan.benchmark_id);
     let text = |(high, low)| String::from_utf8_lossy(&format_uuid(high, low)).into_owned();
-    let names = |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
+    let names =
+        |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
     let no_errors: Vec<ErrorDetail> = Vec::new();
     let file = directory.create_records().map_err(|error| error.to_string())?;
     let mut writer = RecordWriter::new(plan, anchor, file);
@@ -114,8 +123,12 @@ fn read_records(
         let record = record.map_err(|error| error.to_string())?;
         let errors = cores.get(record.core.index()).map_or(&no_errors, |core| &core.errors);
         collector.add(&record, errors);
-        writer.write(&record, errors, &names).map_err(|error| format!("profile_export.jsonl: {error}"))?;
+        writer
+            .write(&record, errors, &names)
+            .map_err(|error| format!("profile_export.jsonl: {error}"))?;
     }
-    let file = writer.finish().map_err(|error| format!("profile_export.jsonl: {error}"))?;
+    let file = writer
+        .finish()
+        .map_err(|error| format!("profile_export.jsonl: {error}"))?;
     file.commit().map_err(|error| error.to_string())
 }

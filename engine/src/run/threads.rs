@@ -39,7 +39,10 @@ pub(super) fn spawn<T: Send + 'static>(
     name: String,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, RunError> {
-    std::thread::Builder::new().name(name).spawn(body).map_err(RunError::Threads)
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(body)
+        .map_err(RunError::Threads)
 }
 
 fn join<T>(thread: JoinHandle<T>) -> T {
@@ -82,7 +85,13 @@ impl Load {
             let _ = finished.send(());
             report
         })?;
-        Ok(Self { exchange, cores, coordinator, control, done })
+        Ok(Self {
+            exchange,
+            cores,
+            coordinator,
+            control,
+            done,
+        })
     }
 
     pub(super) fn exchange(&self) -> &Exchange {
@@ -98,7 +107,11 @@ impl Load {
     /// Joins everything. The load has ended.
     pub(super) fn join(self) -> Ended {
         let coordinator = join(self.coordinator);
-        Ended { coordinator, cores: self.cores.into_iter().map(join).collect(), hooks: join(self.control) }
+        Ended {
+            coordinator,
+            cores: self.cores.into_iter().map(join).collect(),
+            hooks: join(self.control),
+        }
     }
 }
 
