@@ -262,4 +262,15 @@ mod tests {
         assert_eq!(decode(&trailers, 100), Err(HttpError::ChunkLineTooLarge));
         assert_eq!(decode(&trailers, trailers.len()), Err(HttpError::ChunkLineTooLarge));
     }
+
+    #[test]
+    fn the_bound_is_per_size_line_not_per_body() {
+        let wire = [
+            b"1;name=value\r\na\r\n".repeat(MAX_LINE_BYTES as usize / 4),
+            b"0\r\n\r\n".to_vec(),
+        ]
+        .concat();
+        let (payload, _, done) = decode(&wire, 1000).unwrap();
+        assert_eq!((payload.len(), done), (MAX_LINE_BYTES as usize / 4, true));
+    }
 }

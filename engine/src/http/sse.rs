@@ -291,6 +291,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_carried_between_whole_events_whatever_their_line_ends() {
+        for end in ["\n", "\r\n", "\r"] {
+            let (mut splitter, mut carry) = (EventSplitter::new(), Carry::default());
+            let mut pool = ScratchPool::new(1, 64);
+            for _ in 0..3 {
+                let event = format!("data: a{end}{end}");
+                splitter
+                    .feed(event.as_bytes(), &mut carry, &mut pool, |_, _| Wanted::More)
+                    .unwrap();
+                assert_eq!(pool.idle(), 1, "{end:?}");
+            }
+        }
+    }
+
+    #[test]
     fn s06_at_most_one_space_is_taken_from_a_value() {
         assert_eq!(data("data:a\n\ndata: b\n\ndata:  c\n\n"), ["a", "b", " c"]);
     }

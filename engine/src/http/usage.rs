@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_first_name_of_the_list_wins_whatever_the_order_in_the_object() {
-        let read = usage(r#"{"input_tokens": 2, "prompt_tokens": 1, "outputTokens": 4, "output_tokens": 3}"#).unwrap();
+        let read = usage(r#"{"input_tokens": 2, "prompt_tokens": 1, "output_tokens": 3, "outputTokens": 4}"#).unwrap();
         assert_eq!((read.prompt, read.completion), (Some(1), Some(3)));
         let read = usage(
             r#"{"prompt_tokens": null, "input_tokens": 2, "cached_tokens": 5, "input_tokens_details": {"cached_tokens": 6}}"#,
@@ -181,5 +181,9 @@ mod tests {
         assert_eq!((read.prompt, read.cache_read), (Some(17), Some(5)));
         let read = usage(r#"{"prompt_tokens": 10, "cache_read_input_tokens": 5}"#).unwrap();
         assert_eq!((read.prompt, read.cache_read), (Some(10), Some(5)));
+        let read = usage(r#"{"cache_read_input_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}"#).unwrap();
+        assert_eq!(read.cache_read, Some(4));
+        let read = usage(r#"{"cached_tokens": 6, "cache_read_input_tokens": 5}"#).unwrap();
+        assert_eq!(read.cache_read, Some(5));
     }
 }

@@ -126,8 +126,9 @@ impl ResponseReader {
 
     /// The peer closed its side.
     ///
-    /// A body that lasts until the close is complete with it. So is the body of an error status that breaks off: servers
-    /// that refuse a request early often close before their text is out, and the status is what matters.
+    /// A body that lasts until the close is complete with it. So is a body that breaks off after the response is known to
+    /// be a failure: servers that refuse a request early, or die while answering, often close before their text is out, and
+    /// what they said of the reason is worth more than the missing rest.
     ///
     /// # Errors
     /// [`HttpError::Disconnected`] before the end of the head, [`HttpError::IncompleteBody`] before the end of the body.
@@ -156,6 +157,12 @@ impl ResponseReader {
     /// Whether anything of the response has arrived, interim heads included.
     pub fn got_any_byte(&self) -> bool {
         self.got_any_byte
+    }
+
+    /// Whether the answer is an event stream, whatever the request asked for. A whole answer also counts as one content, but
+    /// a time to its first token would mean nothing. Valid from the end of the head.
+    pub fn is_event_stream(&self) -> bool {
+        self.sink == Sink::Events
     }
 
     /// The server's last token counts.
@@ -355,11 +362,9 @@ impl ResponseReader {
 
     fn close_body(&mut self, pool: &mut ScratchPool, feed: &mut Feed) -> Result<(), HttpError> {
         if !matches!(self.body, Body::UntilClose) {
-            match &mut self.failure {
-                Some(failure) if failure.kind == FailureKind::Status => {
-                    failure.add_note("(body cut short by the server)")
-                }
-                _ => return Err(HttpError::IncompleteBody),
+            let failure = self.failure.as_mut().ok_or(HttpError::IncompleteBody)?;
+            if failure.kind == FailureKind::Status {
+                failure.add_note("(body cut short by the server)");
             }
         }
         self.complete(pool, feed);

@@ -18,6 +18,7 @@ struct Facts {
     outputs: u32,
     body_bytes: u32,
     keep_alive: bool,
+    event_stream: bool,
     missing_done: bool,
     usage: TokenUsage,
     failure: Option<ResponseFailure>,
@@ -82,6 +83,7 @@ fn read(pieces: &[&[u8]], then: Then) -> Facts {
     if facts.error.is_none() {
         facts.status = reader.status();
         facts.keep_alive = reader.keep_alive();
+        facts.event_stream = reader.is_event_stream();
         facts.missing_done = reader.missing_done();
         facts.usage = reader.usage();
         facts.failure = reader.failure();
@@ -151,7 +153,7 @@ fn a_usual_stream_is_a_success_with_its_contents_and_usage() {
     assert_eq!((facts.contents, facts.outputs, facts.heads), (4, 4, 1));
     assert_eq!(facts.usage.completion, Some(4));
     assert_eq!((facts.consumed, facts.status), (wire.len(), 200));
-    assert!(facts.keep_alive && !facts.missing_done);
+    assert!(facts.keep_alive && !facts.missing_done && facts.event_stream);
 }
 
 #[test]
@@ -445,7 +447,7 @@ fn s34_a_whole_answer_is_one_content_although_a_stream_was_asked_for() {
             (1, 1, ANSWER.len())
         );
         assert_eq!(facts.usage.completion, Some(1));
-        assert!(facts.keep_alive && !facts.missing_done);
+        assert!(facts.keep_alive && !facts.missing_done && !facts.event_stream);
     }
 }
 

@@ -90,6 +90,14 @@ fn s14_an_error_event_fails_the_stream_with_its_text() {
 }
 
 #[test]
+fn an_error_in_a_stream_survives_the_close_that_follows_it() {
+    let wire = format!("{STREAM_HEAD}{}", chunk(&events(&[TOKEN, ERROR])));
+    let facts = facts(wire.as_bytes(), Then::Close);
+    assert_eq!(facts.failure(), (FailureKind::StreamError, "engine died"));
+    assert_eq!((facts.complete, facts.keep_alive), (true, false));
+}
+
+#[test]
 fn s15_only_the_end_marker_is_no_token() {
     let facts = facts(&stream(&[DONE]), Then::Stay);
     assert_eq!(facts.failure().0, FailureKind::NoContent);
