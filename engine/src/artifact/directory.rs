@@ -181,7 +181,7 @@ fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
     if let Some(earlier) = manifest_names(&root.join(names::MANIFEST)) {
         exports.extend(earlier.all());
     }
-    let fixed = [names::INPUTS, names::MANIFEST, names::READY];
+    let fixed = [names::INPUTS, names::MANIFEST, names::READY, names::JOURNAL_NAME];
     let mut found = files_in(root, |name| fixed.contains(&name) || exports.contains(name))?;
     let phases = root.join(names::PHASES);
     if phases.is_dir() {

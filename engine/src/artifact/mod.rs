@@ -35,6 +35,9 @@ use crate::id::PhaseId;
 use crate::plan::Plan;
 use crate::report::Report;
 
+/// Name of the journal in the artifact directory. It is there while a run's records have not been written out.
+pub const JOURNAL: &str = names::JOURNAL_NAME;
+
 /// What the engine knows beside the report, for the `ringload` key of the JSON files: client verdict, driver, cores and the like.
 #[derive(Debug, Clone, Default)]
 pub struct EngineFacts {

@@ -16,12 +16,16 @@ use crate::clock;
 use crate::credit::{Command, Exchange, PhaseCounters};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Arrival, PhasePlan};
+use crate::plan::{Arrival, PhasePlan, Plan};
 use crate::record::Outcome;
+use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
 
 /// Longest sleep. A gate holds what a core can send in several of these.
 const TICK: Nanos = Nanos::from_millis(10);
+
+/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
+const HOOK_PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;
@@ -51,7 +55,9 @@ pub(crate) struct CoordinatorReport {
     pub(crate) outcome: RunOutcome,
     /// Arrivals that were due and found no slot before their phase ended, by phase.
     pub(crate) unsent: Vec<u64>,
-    /// Nanoseconds spent awake.
+    /// A control call was still without an answer when the interrupted run ended.
+    pub(crate) hook_abandoned: bool,
+    /// Processor time of the coordinator's thread.
     pub(crate) busy: Nanos,
 }
 
@@ -81,7 +87,11 @@ pub(crate) struct Coordinator {
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
     unsent: Vec<u64>,
-    interrupted: bool,
+    /// When the interrupt was seen.
+    interrupted: Option<Nanos>,
+    /// A control call without an answer.
+    outstanding: Option<HookCall>,
+    hook_abandoned: bool,
     run_ended: bool,
 }
 
@@ -110,38 +120,39 @@ fn share(limit: u32, core: usize, cores: usize) -> u32 {
 
 impl Coordinator {
     pub(crate) fn new(
-        phases: Vec<PhasePlan>,
+        plan: &Plan,
         exchange: Arc<Exchange>,
         hooks: HookPort,
-        profiler: bool,
-        seed: u64,
-        entries: NonZeroU32,
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
     ) -> Self {
+        let entries = u32::try_from(plan.requests.entries.len())
+            .ok()
+            .and_then(NonZeroU32::new);
+        let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(&phases, profiler, MachineSettings::default()),
-            seen: vec![Tally::default(); phases.len()],
-            unsent: vec![0; phases.len()],
-            phases,
+            machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
+            seen: vec![Tally::default(); plan.phases.len()],
+            unsent: vec![0; plan.phases.len()],
+            phases: plan.phases.clone(),
             exchange,
             hooks,
             live,
             interrupt,
-            seed,
-            cursor: ImageCursor::new(entries),
+            seed: plan.seed,
+            cursor: ImageCursor::new(entries.expect("a plan has one to 2^32 - 1 dataset entries")),
             sending: None,
             open: Vec::new(),
             ended: Vec::new(),
-            interrupted: false,
+            interrupted: None,
+            outstanding: None,
+            hook_abandoned: false,
             run_ended: false,
         }
     }
 
     /// Runs the workflow to its end, then tells the cores to end.
     pub(crate) fn run(mut self) -> CoordinatorReport {
-        let born = clock::monotonic();
-        let mut slept = Nanos::ZERO;
         while !self.run_ended && !self.exchange.core_failed() {
             let now = clock::monotonic();
             self.observe(now);
@@ -151,9 +162,7 @@ impl Coordinator {
             if self.run_ended {
                 break;
             }
-            let before = clock::monotonic();
-            self.sleep(before);
-            slept = slept + clock::monotonic().since(before);
+            self.sleep(clock::monotonic());
         }
         for link in &self.exchange.links {
             link.command(Command::Shutdown);
@@ -162,7 +171,8 @@ impl Coordinator {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
             unsent: self.unsent,
-            busy: clock::monotonic().since(born).since(slept),
+            hook_abandoned: self.hook_abandoned,
+            busy: thread_cpu(),
         }
     }
 
@@ -193,13 +203,11 @@ impl Coordinator {
 
     /// Tells the machine what happened since the last turn.
     fn observe(&mut self, now: Nanos) {
-        if self.interrupt.is_raised() && !self.interrupted {
-            self.interrupted = true;
+        if self.interrupt.is_raised() && self.interrupted.is_none() {
+            self.interrupted = Some(now);
             self.tell(Event::Interrupted, now);
         }
-        while let Ok((call, result)) = self.hooks.answers.try_recv() {
-            self.tell(Event::HookAnswered { call, result }, now);
-        }
+        self.hear_hooks(now);
         for phase in self.open.clone() {
             let tally = tally(&self.exchange, phase);
             if self.seen[phase.index()] != tally {
@@ -208,6 +216,21 @@ impl Coordinator {
             }
         }
         self.finish_closing(now);
+    }
+
+    fn hear_hooks(&mut self, now: Nanos) {
+        while let Ok((call, result)) = self.hooks.answers.try_recv() {
+            // The answer to a call that was given up comes too late for anyone.
+            if self.outstanding.take_if(|outstanding| *outstanding == call).is_some() {
+                self.tell(Event::HookAnswered { call, result }, now);
+            }
+        }
+        let patience_is_over = self.interrupted.is_some_and(|at| now.since(at) > HOOK_PATIENCE);
+        if patience_is_over && let Some(call) = self.outstanding.take() {
+            self.hook_abandoned = true;
+            let result = Err(format!("no answer within {HOOK_PATIENCE} of the interrupt; given up"));
+            self.tell(Event::HookAnswered { call, result }, now);
+        }
     }
 
     fn tell(&mut self, event: Event, now: Nanos) {
@@ -242,6 +265,7 @@ impl Coordinator {
             Action::CallHook(call) => {
                 // The control thread lives until the coordinator has gone, so the line is open.
                 let _ = self.hooks.calls.send(call);
+                self.outstanding = Some(call);
             }
             Action::PhaseEnded(summary) => {
                 let phase = summary.phase;

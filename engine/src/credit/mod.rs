@@ -5,6 +5,8 @@
 //! arrives as [`Command`]s over the core's own queue. What became of them flows back through counters that only one core writes
 //! ([`CoreProgress`]). Neither side ever waits for the other; whoever sleeps says so and is woken ([`Waker`]).
 
+// The folder is named for its main type, which has a file to itself.
+#[allow(clippy::module_inception)]
 mod credit;
 mod exchange;
 mod gate;

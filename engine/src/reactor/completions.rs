@@ -170,12 +170,8 @@ impl Core {
 
     /// Stamps what a read brought.
     fn note(&mut self, index: u32, feed: Feed, now: Nanos) {
-        let request = self
-            .slab
-            .get(index)
-            .request
-            .as_mut()
-            .expect("a busy connection carries a request");
+        let place = self.slab.get(index);
+        let request = place.request.as_mut().expect("a busy connection carries a request");
         if feed.head_completed {
             request.head = now;
         }
@@ -187,13 +183,14 @@ impl Core {
             if request.content_events > 0 {
                 self.recorder
                     .keep_gap(&mut request.gaps, now.since(request.last_content));
-            } else {
+            } else if place.reader.is_event_stream() {
+                // A whole body has no first token, whatever was asked for.
                 request.first_content = now;
             }
             request.last_content = now;
             request.content_events += 1;
         }
-        if feed.outputs > 0 && request.first_output == Nanos::ZERO {
+        if feed.outputs > 0 && request.first_output == Nanos::ZERO && place.reader.is_event_stream() {
             request.first_output = now;
         }
     }
@@ -206,14 +203,15 @@ impl Core {
                 self.forget_idle(index);
                 self.close(index);
             }
-            State::Busy if errno == 0 => match place.reader.end_of_input(&mut self.scratch) {
+            State::Busy => match place.reader.end_of_input(&mut self.scratch) {
+                // The end of an until-close body; or the answer so far says already why the request failed.
                 Ok(feed) => {
                     self.note(index, feed, now);
                     self.answered(index, false, now);
                 }
+                Err(_) if errno != 0 => self.lose(index, failure::broken(errno), now),
                 Err(error) => self.lose(index, failure::protocol(error), now),
             },
-            State::Busy => self.lose(index, failure::broken(errno), now),
             _ => {}
         }
     }

@@ -21,6 +21,7 @@ use crate::id::{CoreId, PhaseId};
 use crate::plan::{Arrival, RequestImages};
 use crate::record::{ErrorDetail, Outcome};
 use crate::sys::socket::{self, KernelAddress};
+use crate::sys::time::thread_cpu;
 use crate::sys::uring::{Completion, Ring};
 use crate::units::Nanos;
 
@@ -108,7 +109,14 @@ impl Core {
             idle: Vec::with_capacity(plan.connections),
             to_send: VecDeque::with_capacity(plan.connections),
             phases,
-            recorder: Recorder::new(plan.id, &plan.phases, plan.images.clone(), plan.streaming, plan.journal),
+            recorder: Recorder::new(
+                plan.id,
+                &plan.phases,
+                plan.images.clone(),
+                plan.streaming,
+                plan.journal,
+                plan.keep_successes,
+            ),
             scratch: ScratchPool::new(64, 4096),
             cancels: Deadlines::with_capacity(1024),
             completions: Vec::with_capacity(4096),
@@ -133,7 +141,6 @@ impl Core {
     /// The ring failed. What was recorded so far has been handed to the journal.
     pub(crate) fn run(mut self) -> Result<CoreReport, ReactorError> {
         let born = clock::monotonic();
-        let mut slept = Nanos::ZERO;
         let mut now = born;
         let outcome = loop {
             self.take_commands(now);
@@ -144,12 +151,10 @@ impl Core {
             if self.shutting_down && self.wind_down() {
                 break Ok(());
             }
-            let before = clock::monotonic();
-            if let Err(error) = self.submit_and_wait(before) {
+            if let Err(error) = self.submit_and_wait(clock::monotonic()) {
                 break Err(ReactorError::Ring(error));
             }
             now = clock::monotonic();
-            slept = slept + now.since(before);
             self.handle_completions(now);
         };
         let ring = self.ring.counters();
@@ -159,7 +164,7 @@ impl Core {
             buffer_shortages: ring.buffer_shortages,
             overflows: ring.overflows,
             life: now.since(born),
-            busy: now.since(born).since(slept),
+            busy: thread_cpu(),
             ..self.counters
         };
         let (histograms, errors) = self.recorder.close();

@@ -43,8 +43,10 @@ pub(crate) struct CorePlan {
     pub(crate) streaming: bool,
     /// Longest life of a request.
     pub(crate) request_timeout: Nanos,
-    /// Where records go; `None` keeps histograms only.
-    pub(crate) journal: Option<BlockWriter>,
+    /// Where records go.
+    pub(crate) journal: BlockWriter,
+    /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
+    pub(crate) keep_successes: bool,
 }
 
 /// What a core leaves behind.
@@ -72,7 +74,7 @@ pub(crate) struct CoreCounters {
     pub(crate) connections: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
-    /// Nanoseconds not spent waiting.
+    /// Processor time of the core's thread, the kernel's work for it included.
     pub(crate) busy: Nanos,
     /// Nanoseconds from the core's start to its end.
     pub(crate) life: Nanos,

@@ -29,7 +29,8 @@ pub(super) struct Recorder {
     histograms: Vec<PhaseHistograms>,
     errors: ErrorTable,
     arena: GapArena,
-    journal: Option<BlockWriter>,
+    journal: BlockWriter,
+    keep_successes: bool,
 }
 
 impl Recorder {
@@ -38,7 +39,8 @@ impl Recorder {
         phases: &[PhasePlan],
         images: RequestImages,
         streaming: bool,
-        journal: Option<BlockWriter>,
+        journal: BlockWriter,
+        keep_successes: bool,
     ) -> Self {
         Self {
             core,
@@ -48,6 +50,7 @@ impl Recorder {
             errors: ErrorTable::default(),
             arena: GapArena::with_capacity(4096),
             journal,
+            keep_successes,
         }
     }
 
@@ -98,8 +101,8 @@ impl Recorder {
             gaps: Vec::new(),
         };
         self.count(&record, request.gaps);
-        if let Some(journal) = &mut self.journal {
-            journal.append(&record, self.arena.pieces(request.gaps));
+        if self.keep_successes || record.outcome != Outcome::Success {
+            self.journal.append(&record, self.arena.pieces(request.gaps));
         }
         self.arena.release(&mut request.gaps);
     }
@@ -122,7 +125,7 @@ impl Recorder {
         if let Some(tokens) = output {
             histograms.record(Family::OutputTokens, u64::from(tokens));
         }
-        if !self.streaming {
+        if !self.streaming || record.first_content == Nanos::ZERO {
             return;
         }
         let first = record.first_content.since(record.start);
@@ -144,9 +147,7 @@ impl Recorder {
 
     /// Hands over what the journal still lacks, and gives the figures away.
     pub(super) fn close(mut self) -> (Vec<PhaseHistograms>, Vec<ErrorDetail>) {
-        if let Some(journal) = &mut self.journal {
-            journal.flush();
-        }
+        self.journal.flush();
         (self.histograms, self.errors.into_details())
     }
 }

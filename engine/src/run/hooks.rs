@@ -27,6 +27,7 @@ pub(super) struct Hooks {
 }
 
 /// Every control call of a run, in order.
+#[derive(Default)]
 pub(super) struct HookReports(Vec<HookReport>);
 
 impl Hooks {

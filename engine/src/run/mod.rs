@@ -34,8 +34,6 @@ use crate::report::Report;
 
 /// How often the observer is called.
 const OBSERVE: Duration = Duration::from_secs(1);
-/// Name of the journal in the artifact directory, while the run has not been written out.
-const JOURNAL: &str = "ringload.journal";
 
 /// How to run a plan on this host.
 #[derive(Debug, Clone)]
@@ -131,24 +129,12 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }
-    let journal = plan
-        .artifacts
-        .records
-        .then(|| Journal::start(&directory.path().join(JOURNAL), placement.processors.len()))
-        .transpose()?;
+    let journal = Journal::start(&directory.path().join(artifact::JOURNAL), placement.processors.len())?;
 
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
     let board = Arc::new(LiveBoard::default());
-    let load = threads::Load::start(
-        plan,
-        &placement,
-        address,
-        journal.as_ref(),
-        hooks,
-        &board,
-        &options.interrupt,
-    )?;
+    let load = threads::Load::start(plan, &placement, address, &journal, hooks, &board, &options.interrupt)?;
     while !load.ended_within(OBSERVE) {
         observer(&live::snapshot(
             &plan.phases,
@@ -159,14 +145,13 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         ));
     }
     let ended = load.join();
-    let journal = journal.map(Journal::finish);
     let mut outcome = results::write(
         plan,
         &directory,
         anchor,
         &placement,
         ended,
-        journal,
+        journal.finish(),
         options.interrupt.signal(),
     );
     outcome.files.insert(0, inputs);

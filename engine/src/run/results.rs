@@ -23,7 +23,7 @@ pub(super) fn write(
     anchor: WallAnchor,
     placement: &Placement,
     ended: Ended,
-    journal: Option<Result<PathBuf, JournalError>>,
+    journal: Result<PathBuf, JournalError>,
     signal: Option<i32>,
 ) -> RunOutcome {
     let mut problems = Vec::new();
@@ -52,11 +52,10 @@ pub(super) fn write(
     let mut files = Vec::new();
     let mut journal_path = None;
     match journal {
-        None => {}
-        Some(Err(error)) => problems.push(error.to_string()),
-        Some(Ok(path)) => match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
+        Err(error) => problems.push(error.to_string()),
+        Ok(path) => match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
             Ok(jsonl) => {
-                files.push(jsonl);
+                files.extend(jsonl);
                 journal_path = Some(path);
             }
             Err(reason) => problems.push(format!("{reason}; the records remain in {}", path.display())),
@@ -85,10 +84,10 @@ pub(super) fn write(
     files.extend(written.files);
     if written.failures.is_empty() {
         // Everything that the journal held is in the artifacts now.
-        if let Some(path) = journal_path {
-            if let Err(error) = std::fs::remove_file(&path) {
-                warnings.push(format!("cannot remove {}: {error}", path.display()));
-            }
+        if let Some(path) = journal_path
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            warnings.push(format!("cannot remove {}: {error}", path.display()));
         }
     } else {
         let reasons: Vec<String> = written.failures.iter().map(ToString::to_string).collect();
@@ -111,24 +110,29 @@ fn read_records(
     journal: &std::path::Path,
     cores: &[CoreReport],
     collector: &mut Collector,
-) -> Result<PathBuf, String> {
+) -> Result<Option<PathBuf>, String> {
     let ids = RequestIds::new(&plan.benchmark_id);
     let text = |(high, low)| String::from_utf8_lossy(&format_uuid(high, low)).into_owned();
     let names =
         |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
     let no_errors: Vec<ErrorDetail> = Vec::new();
-    let file = directory.create_records().map_err(|error| error.to_string())?;
-    let mut writer = RecordWriter::new(plan, anchor, file);
+    let failed = |error: std::io::Error| format!("profile_export.jsonl: {error}");
+    let mut writer = match plan.artifacts.records {
+        true => {
+            let file = directory.create_records().map_err(|error| error.to_string())?;
+            Some(RecordWriter::new(plan, anchor, file))
+        }
+        false => None,
+    };
     for record in Reader::open(journal).map_err(|error| error.to_string())? {
         let record = record.map_err(|error| error.to_string())?;
         let errors = cores.get(record.core.index()).map_or(&no_errors, |core| &core.errors);
         collector.add(&record, errors);
-        writer
-            .write(&record, errors, &names)
-            .map_err(|error| format!("profile_export.jsonl: {error}"))?;
+        if let Some(writer) = &mut writer {
+            writer.write(&record, errors, &names).map_err(failed)?;
+        }
     }
-    let file = writer
-        .finish()
-        .map_err(|error| format!("profile_export.jsonl: {error}"))?;
-    file.commit().map_err(|error| error.to_string())
+    let Some(writer) = writer else { return Ok(None) };
+    let file = writer.finish().map_err(failed)?;
+    file.commit().map(Some).map_err(|error| error.to_string())
 }

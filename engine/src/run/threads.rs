@@ -1,6 +1,5 @@
 //! The threads of a run: started together, joined together.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -58,7 +57,7 @@ impl Load {
         plan: &Plan,
         placement: &Placement,
         address: std::net::SocketAddr,
-        journal: Option<&Journal>,
+        journal: &Journal,
         hooks: Hooks,
         board: &Arc<LiveBoard>,
         interrupt: &Arc<Interrupt>,
@@ -69,12 +68,9 @@ impl Load {
         let cores = start_cores(plan, placement, address, journal, &exchange)?;
         let (port, control) = hooks.start(Arc::clone(&exchange))?;
         let coordinator = Coordinator::new(
-            plan.phases.clone(),
+            plan,
             Arc::clone(&exchange),
             port,
-            plan.hooks.server_profiler.is_some(),
-            plan.seed,
-            NonZeroU32::new(plan.requests.entries.len() as u32).expect("a plan has at least one dataset entry"),
             Arc::clone(board),
             Arc::clone(interrupt),
         );
@@ -107,10 +103,16 @@ impl Load {
     /// Joins everything. The load has ended.
     pub(super) fn join(self) -> Ended {
         let coordinator = join(self.coordinator);
+        // A control call that was given up may block its thread for as long as the hook's timeout; nobody waits for it.
+        let hooks = if coordinator.hook_abandoned {
+            HookReports::default()
+        } else {
+            join(self.control)
+        };
         Ended {
             coordinator,
             cores: self.cores.into_iter().map(join).collect(),
-            hooks: join(self.control),
+            hooks,
         }
     }
 }
@@ -121,7 +123,7 @@ fn start_cores(
     plan: &Plan,
     placement: &Placement,
     address: std::net::SocketAddr,
-    journal: Option<&Journal>,
+    journal: &Journal,
     exchange: &Arc<Exchange>,
 ) -> Result<Vec<CoreThread>, RunError> {
     let (ready, readiness) = channel();
@@ -137,7 +139,8 @@ fn start_cores(
             address: KernelAddress::new(address),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
-            journal: journal.map(|journal| BlockWriter::new(id, journal.queue())),
+            journal: BlockWriter::new(id, journal.queue()),
+            keep_successes: plan.artifacts.records,
         };
         let (exchange, ready) = (Arc::clone(exchange), ready.clone());
         threads.push(spawn(format!("ringload-core-{index}"), move || {
