@@ -103,10 +103,10 @@ impl ArtifactDirectory {
 /// for the disk would hold up the end of every run.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// `None` once committed.
-    file: Option<BufWriter<File>>,
+    file: BufWriter<File>,
     unfinished: PathBuf,
     target: PathBuf,
+    committed: bool,
 }
 
 impl AtomicFile {
@@ -117,9 +117,10 @@ impl AtomicFile {
         let file = fs::create_dir_all(parent).and_then(|()| File::create(&unfinished));
         match file {
             Ok(file) => Ok(Self {
-                file: Some(BufWriter::with_capacity(1 << 16, file)),
+                file: BufWriter::with_capacity(1 << 16, file),
                 unfinished,
                 target,
+                committed: false,
             }),
             Err(source) => Err(ArtifactError::Write { path: target, source }),
         }
@@ -130,43 +131,29 @@ impl AtomicFile {
     /// # Errors
     /// If the last bytes cannot be written or the file cannot be renamed.
     pub fn commit(mut self) -> Result<PathBuf, ArtifactError> {
-        let finished = match self.file.take() {
-            Some(mut file) => file.flush().and_then(|()| fs::rename(&self.unfinished, &self.target)),
-            None => Ok(()),
-        };
-        match finished {
-            Ok(()) => Ok(self.target.clone()),
-            Err(source) => {
-                // Best effort: the error to report is the one above.
-                let _ = fs::remove_file(&self.unfinished);
-                Err(ArtifactError::Write {
-                    path: self.target.clone(),
-                    source,
-                })
-            }
+        let target = self.target.clone();
+        let renamed = self.file.flush().and_then(|()| fs::rename(&self.unfinished, &target));
+        self.committed = renamed.is_ok();
+        match renamed {
+            Ok(()) => Ok(target),
+            Err(source) => Err(ArtifactError::Write { path: target, source }),
         }
-    }
-
-    fn open(&mut self) -> io::Result<&mut BufWriter<File>> {
-        self.file
-            .as_mut()
-            .ok_or_else(|| io::Error::other("the file is already complete"))
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.open()?.write(bytes)
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.open()?.flush()
+        self.file.flush()
     }
 }
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
+        if !self.committed {
             // Best effort: a leftover is recognised and removed by the next run with `--overwrite`.
             let _ = fs::remove_file(&self.unfinished);
         }
@@ -195,7 +182,7 @@ fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Plain files of one directory whose name is wanted, or is the name under which such a file is being written.
+/// Files of one directory whose name is wanted, or is the name under which such a file is being written.
 fn files_in(directory: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -206,7 +193,8 @@ fn files_in(directory: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<P
             .strip_suffix(names::UNFINISHED)
             .and_then(|name| name.strip_prefix('.'))
             .unwrap_or(name);
-        if wanted(complete) && entry.file_type()?.is_file() {
+        // Links too: a rename would silently replace them.
+        if wanted(complete) && !entry.file_type()?.is_dir() {
             found.push(entry.path());
         }
     }

@@ -26,3 +26,18 @@ pub(super) fn write(entries: &[RequestImage], out: &mut dyn Write) -> io::Result
     }
     out.write_all(b"]}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_body_that_is_not_json_is_named() {
+        let mut entries = fixture::plan().requests.entries.to_vec();
+        entries[1].tail = b"{oops"[..].into();
+        entries[1].body_len = 5;
+        let text = write(&entries, &mut io::sink()).unwrap_err().to_string();
+        assert!(text.starts_with("the body of dataset entry 1 is not JSON: "), "{text}");
+    }
+}

@@ -139,7 +139,13 @@ impl<W: Write> RecordWriter<W> {
         }
         self.close_object();
         if record.outcome != Outcome::Success {
-            self.push_error(&ErrorCount::of_record(record, errors));
+            match errors.get(record.error as usize) {
+                Some(detail) => self.push_error(detail.code, &detail.type_name, &detail.message),
+                None => {
+                    let lost = ErrorCount::of_record(record, errors);
+                    self.push_error(lost.code, &lost.type_name, &lost.message);
+                }
+            }
         }
         push(&mut self.buffer, "}\n");
         if self.buffer.len() >= FLUSH_AT {
@@ -247,18 +253,18 @@ impl<W: Write> RecordWriter<W> {
         push(&mut self.buffer, "}");
     }
 
-    fn push_error(&mut self, error: &ErrorCount) {
+    fn push_error(&mut self, code: Option<u16>, type_name: &str, message: &str) {
         let out = &mut self.buffer;
         push(out, r#","error":{"#);
-        if let Some(code) = error.code {
+        if let Some(code) = code {
             push(out, r#""code":"#);
             push_integer(out, u64::from(code));
             push(out, ",");
         }
         push(out, r#""type":"#);
-        push_text(out, &error.type_name);
+        push_text(out, type_name);
         push(out, r#","message":"#);
-        push_text(out, &error.message);
+        push_text(out, message);
         push(out, "}");
     }
 }

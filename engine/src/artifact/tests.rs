@@ -576,3 +576,15 @@ fn a_second_run_into_the_same_directory_is_refused_and_with_overwrite_starts_cle
         "everything we write is recognised as ours"
     );
 }
+
+#[test]
+fn a_record_whose_error_text_was_lost_still_has_an_error() {
+    let plan = plan();
+    let mut writer = RecordWriter::new(&plan, anchor(), Vec::new());
+    let ids = |_: PhaseId, _: u64| (String::new(), String::new());
+    writer
+        .write(&other(BASELINE, 0, Outcome::Cancelled), &[], &ids)
+        .unwrap();
+    let line: Value = serde_json::from_slice(&writer.finish().unwrap()).unwrap();
+    assert_eq!(line["error"]["type"], "RequestCancellationError");
+}

@@ -355,4 +355,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_metric_is_documented_with_its_unit() {
+        let document = include_str!("../../../docs/metrics.md");
+        for metric in METRICS {
+            let row = format!("| `{}` | {} |", metric.tag, metric.unit.name());
+            let twin = matches!(metric.kind, Kind::Adjusted { .. }) && document.contains(&format!("`{}`", metric.tag));
+            assert!(twin || document.contains(&row), "{row} is not in docs/metrics.md");
+        }
+    }
 }
