@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Write one line per request to standard error
     #[arg(long)]
     access_logs: bool,
-    /// Ledger entries to keep, newest first
+    /// Ledger entries to keep, the newest ones
     #[arg(long, value_name = "ENTRIES", default_value_t = 1_000_000)]
     ledger_capacity: usize,
     /// Pin thread k to CPU FIRST + k

@@ -6,6 +6,8 @@ use thiserror::Error;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Largest request body.
 const BODY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Capacity for bodies that a connection keeps from one request to the next.
+const BODY_BYTES_KEPT: usize = 1024 * 1024;
 /// Longest line of chunk framing: size with extensions, or one trailer.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Most header fields of a request.
@@ -50,6 +52,7 @@ impl Request {
         self.content_length = None;
         self.close = false;
         self.body.clear();
+        self.body.shrink_to(BODY_BYTES_KEPT);
     }
 }
 

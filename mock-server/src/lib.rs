@@ -11,7 +11,9 @@
 //! ```
 //!
 //! Routes: `POST /v1/chat/completions`; `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`;
-//! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`.
+//! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
+//! `/ledger` is one JSON array of [`LedgerEntry`] objects, each on a line of its own; `/control` is an array of
+//! [`ControlEntry`] objects. Any request can ask for a [`Fault`] by header or query.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -379,6 +379,41 @@ fn requests_in_flight_are_counted_over_all_threads() {
 }
 
 #[test]
+fn a_client_with_its_answer_is_out_of_flight_and_in_the_ledger() {
+    let server = start(|options| (options.threads, options.fast) = (2, true));
+    std::thread::scope(|scope| {
+        for index in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                for request in 0..100 {
+                    // A new connection for each, so that the threads of the server change all the time.
+                    let mut client = Client::connect(server);
+                    let id = format!("{index}-{request}");
+                    client.send(&chat(request % 2 == 0, &format!("x-request-id: {id}\r\n")));
+                    client.receive().expect("an answer");
+                    let is_filed = server
+                        .ledger()
+                        .iter()
+                        .any(|entry| entry.request_id.as_deref() == Some(&id));
+                    assert!(is_filed, "{id} is answered but not in the ledger");
+                }
+            });
+        }
+    });
+    let counters = server.counters();
+    assert_eq!(
+        (counters.requests, counters.in_flight, counters.disconnects_before_end),
+        (400, 0, 0)
+    );
+    assert!(
+        counters.in_flight_max <= 4,
+        "{} in flight from 4 clients",
+        counters.in_flight_max
+    );
+    assert!(server.ledger().iter().all(|entry| entry.in_flight_at_arrival <= 4));
+}
+
+#[test]
 fn a_stopped_server_closes_its_connections_and_frees_its_port() {
     let server = start(|options| options.ttft = Duration::from_secs(3_600));
     let mut busy = Client::connect(&server);
