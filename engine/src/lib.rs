@@ -10,6 +10,7 @@
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
 pub mod clock;
+pub mod config;
 pub mod coordinator;
 pub mod id;
 pub mod plan;
