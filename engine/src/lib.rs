@@ -12,6 +12,7 @@
 pub mod clock;
 pub mod config;
 pub mod coordinator;
+pub mod dataset;
 pub mod id;
 pub mod plan;
 pub mod record;

@@ -3,6 +3,7 @@
 //! Only this module reads [`config`](crate::config). Everything below it works from these types.
 
 mod phase;
+pub mod render;
 mod request_image;
 
 pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};

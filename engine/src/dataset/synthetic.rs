@@ -1,0 +1,259 @@
+//! Prompts of wanted token lengths from a seed.
+//!
+//! Entry i depends on the seed and on i alone, never on the entries before it. So any part of a data set can be made by any thread, core or
+//! machine, and a data set that grows keeps its first entries.
+//!
+//! No two entries start alike: a server's prefix cache would otherwise answer a part of the load from memory, and the figures would describe
+//! the cache. The first three words are the digits of a one-to-one scrambling of the entry's number, which makes the first word unique among
+//! 2,048 consecutive entries, the first two among 4,194,304, and the first three over all entries that a `u32` can number.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+
+use super::length::LengthDistribution;
+use super::words;
+
+/// Words that number the entry.
+const LEADING_WORDS: u32 = 3;
+/// Words that one 64-bit draw yields.
+const WORDS_PER_DRAW: usize = (u64::BITS / words::BITS) as usize;
+const WORD_MASK: u64 = (1 << words::BITS) - 1;
+
+/// A prompt's measures, known before its text is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizedPrompt {
+    /// The entry that it belongs to.
+    pub entry: u32,
+    /// Input sequence length: tokens of the text, at least 1.
+    pub input_tokens: u32,
+    /// Output sequence length to ask for, at least 1; `None` leaves it to the server.
+    pub output_tokens: Option<u32>,
+}
+
+/// The prompts of one seed.
+#[derive(Debug, Clone)]
+pub struct Prompts {
+    isl: LengthDistribution,
+    osl: Option<LengthDistribution>,
+    // Roots of the per-entry streams. Texts have a root of their own, so that another distribution of lengths draws the same words.
+    input_lengths: u64,
+    output_lengths: u64,
+    texts: u64,
+    conversations: u64,
+}
+
+impl Prompts {
+    /// Prompts with input lengths `isl` and wished-for output lengths `osl`.
+    pub fn new(isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64) -> Self {
+        Self {
+            isl,
+            osl,
+            input_lengths: stream_root(seed, "isl"),
+            output_lengths: stream_root(seed, "osl"),
+            texts: stream_root(seed, "text"),
+            conversations: stream_root(seed, "conversation"),
+        }
+    }
+
+    /// The lengths of an entry.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn size(&self, entry: u32) -> SizedPrompt {
+        SizedPrompt {
+            entry,
+            input_tokens: self.isl.draw(&mut entry_stream(self.input_lengths, entry)),
+            output_tokens: self
+                .osl
+                .map(|osl| osl.draw(&mut entry_stream(self.output_lengths, entry))),
+        }
+    }
+
+    /// Appends the text of a prompt: `input_tokens` words with single spaces between them, nothing that JSON would have to escape.
+    pub fn write_text(&self, prompt: SizedPrompt, out: &mut Vec<u8>) {
+        let table = words::words();
+        let mut remaining = prompt.input_tokens as usize;
+        out.reserve(remaining * MEAN_BYTES_PER_TOKEN);
+        let start = out.len();
+        let mut push = |number: u64| {
+            if out.len() > start {
+                out.push(b' ');
+            }
+            out.extend_from_slice(table[(number & WORD_MASK) as usize].as_bytes());
+        };
+
+        let number = scramble(prompt.entry, self.texts);
+        let leading = remaining.min(LEADING_WORDS as usize);
+        for digit in 0..leading as u32 {
+            push(number >> (digit * words::BITS));
+        }
+        remaining -= leading;
+
+        let mut stream = entry_stream(self.texts, prompt.entry);
+        while remaining > 0 {
+            let mut bits = stream.next_u64();
+            for _ in 0..remaining.min(WORDS_PER_DRAW) {
+                push(bits);
+                bits >>= words::BITS;
+            }
+            remaining = remaining.saturating_sub(WORDS_PER_DRAW);
+        }
+    }
+
+    /// The text of a prompt.
+    pub fn text(&self, prompt: SizedPrompt) -> String {
+        let mut out = Vec::new();
+        self.write_text(prompt, &mut out);
+        String::from_utf8(out).expect("the word table is ASCII")
+    }
+
+    /// The identity of an entry's conversation, in the form of a random UUID (RFC 9562, version 4).
+    pub fn conversation_id(&self, entry: u32) -> String {
+        let mut stream = entry_stream(self.conversations, entry);
+        let high = (stream.next_u64() & !0xF000) | 0x4000;
+        let low = (stream.next_u64() & !(0b11 << 62)) | (0b10 << 62);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xFFFF,
+            high & 0xFFFF,
+            low >> 48,
+            low & 0xFFFF_FFFF_FFFF
+        )
+    }
+}
+
+/// What a word and its space take, rounded up: for estimates only.
+pub(crate) const MEAN_BYTES_PER_TOKEN: usize = 7;
+
+/// The root of the streams of one purpose.
+fn stream_root(seed: u64, purpose: &str) -> u64 {
+    let digest = Sha256::digest(format!("{seed}:dataset:{purpose}"));
+    u64::from_le_bytes(*digest.first_chunk().expect("a SHA-256 digest has 32 bytes"))
+}
+
+/// The stream of one entry. Neighbouring numbers are fine as seeds: `seed_from_u64` spreads them with SplitMix64.
+fn entry_stream(root: u64, entry: u32) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(root.wrapping_add(u64::from(entry)))
+}
+
+/// The entry's number, scrambled one to one within the bits of the leading words.
+///
+/// An odd factor is invertible modulo a power of two, and so is the addition; and the low n bits of the result depend on the low n bits of
+/// the number alone, which is what makes short prefixes unique over runs of entries.
+fn scramble(entry: u32, root: u64) -> u64 {
+    let factor = root | 1;
+    let offset = root.rotate_left(32);
+    u64::from(entry).wrapping_mul(factor).wrapping_add(offset) & ((1 << (LEADING_WORDS * words::BITS)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::time::Instant;
+
+    fn fixed(tokens: u32, seed: u64) -> Prompts {
+        Prompts::new(LengthDistribution::Fixed(tokens), None, seed)
+    }
+
+    fn texts(prompts: &Prompts, entries: impl Iterator<Item = u32>) -> Vec<String> {
+        entries.map(|entry| prompts.text(prompts.size(entry))).collect()
+    }
+
+    #[test]
+    fn a_text_has_as_many_words_as_asked_for() {
+        for tokens in [1, 2, 3, 4, 7, 8, 9, 13, 512] {
+            let prompts = fixed(tokens, 1);
+            let text = prompts.text(prompts.size(0));
+            assert_eq!(text.split(' ').count(), tokens as usize);
+            assert!(
+                text.split(' ').all(|word| words::words().binary_search(&word).is_ok()),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn entries_do_not_depend_on_the_order_in_which_they_are_made() {
+        let forward = texts(&fixed(40, 5), 0..50);
+        let mut backward = texts(&fixed(40, 5), (0..50).rev());
+        backward.reverse();
+        assert_eq!(forward, backward);
+    }
+
+    #[test]
+    fn the_seed_decides_the_text() {
+        assert_ne!(texts(&fixed(40, 5), 0..5), texts(&fixed(40, 6), 0..5));
+    }
+
+    #[test]
+    fn lengths_do_not_change_the_words() {
+        let short = fixed(20, 5);
+        let long = Prompts::new(
+            LengthDistribution::Fixed(30),
+            Some(LengthDistribution::Normal { mean: 9.0, stddev: 3.0 }),
+            5,
+        );
+        let (short, long) = (short.text(short.size(3)), long.text(long.size(3)));
+        assert!(long.starts_with(&format!("{short} ")), "{short:?} against {long:?}");
+    }
+
+    #[test]
+    fn no_two_entries_share_their_first_words() {
+        for seed in 0..20 {
+            let first_words: HashSet<String> = texts(&fixed(1, seed), 500..500 + 2048).into_iter().collect();
+            assert_eq!(first_words.len(), 2048, "seed {seed}");
+            let first_pairs: HashSet<String> = texts(&fixed(2, seed), 0..30_000).into_iter().collect();
+            assert_eq!(first_pairs.len(), 30_000, "seed {seed}");
+        }
+        let prompts = fixed(3, 9);
+        assert_eq!(
+            HashSet::<String>::from_iter(texts(&prompts, [0, 1 << 22, 1 << 24, 1 << 31, u32::MAX].into_iter())).len(),
+            5
+        );
+    }
+
+    #[test]
+    fn words_are_drawn_evenly() {
+        let mut counts = vec![0u32; words::LEN];
+        for text in texts(&fixed(1003, 3), 0..200) {
+            for word in text.split(' ').skip(LEADING_WORDS as usize) {
+                counts[words::words().binary_search(&word).expect("a word of the table")] += 1;
+            }
+        }
+        let mean = 200_000.0 / words::LEN as f64;
+        let chi_square: f64 = counts.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
+        // 2047 degrees of freedom: mean 2047, standard deviation 64. The seed is fixed, so this is no lottery.
+        assert!((1700.0..2400.0).contains(&chi_square), "chi-square {chi_square}");
+    }
+
+    #[test]
+    fn conversation_ids_are_uuids_and_differ() {
+        let prompts = fixed(1, 1);
+        let ids: HashSet<String> = (0..1000).map(|entry| prompts.conversation_id(entry)).collect();
+        assert_eq!(ids.len(), 1000);
+        for id in ids {
+            let groups: Vec<usize> = id.split('-').map(str::len).collect();
+            assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
+            assert_eq!(id.as_bytes()[14], b'4', "version of {id}");
+            assert!(b"89ab".contains(&id.as_bytes()[19]), "variant of {id}");
+        }
+    }
+
+    #[test]
+    fn the_estimate_of_bytes_is_near_the_truth() {
+        let total: usize = words::words().iter().map(|word| word.len() + 1).sum();
+        assert!(total <= MEAN_BYTES_PER_TOKEN * words::LEN && total > (MEAN_BYTES_PER_TOKEN - 1) * words::LEN);
+    }
+
+    /// Prints the cost of making prompts; a figure that depends on the machine is not asserted.
+    #[test]
+    fn a_thousand_prompts_of_512_tokens() {
+        let begin = Instant::now();
+        let bytes: usize = texts(&fixed(512, 1), 0..1000).iter().map(String::len).sum();
+        println!("1,000 prompts of 512 tokens: {:?}, {bytes} bytes", begin.elapsed());
+        assert!(bytes > 2_000_000);
+    }
+}
