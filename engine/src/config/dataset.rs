@@ -140,8 +140,11 @@ fn length(field: &Field<'_>) -> Option<Length> {
             &["lognormal", "multimodal", "empirical"],
         )
     });
-    // A type that was written and refused says nothing about which keys belong.
-    if section.has("type") && kind.is_none() {
+    // A distribution with a type or key that was refused or unknown says nothing about which other keys belong.
+    let is_refused = ["peaks", "points", "median"]
+        .into_iter()
+        .any(|key| section.is_accounted_for(key));
+    if is_refused || section.has_unknown_keys || (section.has("type") && kind.is_none()) {
         return None;
     }
     let is_fixed = kind.map_or(section.has("value"), |key| key == "value");

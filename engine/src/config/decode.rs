@@ -30,6 +30,12 @@ pub(super) struct Section<'t> {
     path: String,
     sink: &'t Sink,
     entries: Vec<(&'static str, &'t Entry)>,
+    /// Keys that were refused by name, so that nothing further is said about what they would have given.
+    refused: Vec<&'static str>,
+    /// Keys that an unknown key was probably meant to be; the same holds for them.
+    suggested: Vec<&'static str>,
+    /// Whether any key was unknown.
+    pub(super) has_unknown_keys: bool,
 }
 
 /// Limits of a number or duration.
@@ -130,8 +136,8 @@ impl<'t> Field<'t> {
             Value::Mapping(entries) if entries.is_empty() => "an empty mapping".to_owned(),
             Value::Mapping(_) => "a mapping".to_owned(),
             Value::Faulty => "nothing readable".to_owned(),
-            Value::Scalar(_) if self.is_secret() => REDACTED.to_owned(),
             Value::Scalar(_) if self.node.is_null() => "null".to_owned(),
+            Value::Scalar(_) if self.is_secret() => REDACTED.to_owned(),
             Value::Scalar(scalar) if scalar.text.is_empty() => "an empty text".to_owned(),
             Value::Scalar(scalar) => quote(&redact_url(&scalar.text)),
         }
@@ -317,6 +323,9 @@ impl<'t> Field<'t> {
             path: self.path.clone(),
             sink: self.sink,
             entries: Vec::new(),
+            refused: Vec::new(),
+            suggested: Vec::new(),
+            has_unknown_keys: false,
         };
         for entry in entries {
             section.accept(entry);
@@ -347,6 +356,7 @@ impl<'t> Section<'t> {
             }
         } else if let Some(refused) = self.schema.refused.iter().find(|refused| refused.key == name) {
             if !is_harmless(&entry.value, refused.harmless) {
+                self.refused.push(refused.key);
                 self.refuse(entry);
             }
         } else {
@@ -370,13 +380,19 @@ impl<'t> Section<'t> {
             .report(entry.key_at, &child_path(&self.path, &entry.key), message);
     }
 
-    fn report_unknown(&self, entry: &Entry, name: &str) {
-        let advice = match nearest(name, self.schema.known()) {
-            Some(near) if self.entries.iter().all(|(present, _)| *present != near) => format!("did you mean `{near}`?"),
-            _ => match self.schema.home_of(name) {
-                Some(home) => format!("it belongs in {home}"),
-                None => format!("allowed: {}", self.schema.keys.join(", ")),
-            },
+    fn report_unknown(&mut self, entry: &Entry, name: &str) {
+        self.has_unknown_keys = true;
+        let keys = self.schema.keys.join(", ");
+        let near =
+            nearest(name, self.schema.known()).filter(|near| self.entries.iter().all(|(present, _)| present != near));
+        // A key that is right somewhere else is more likely misplaced than misspelt.
+        let advice = match (self.schema.homes_of(name), near) {
+            (Some(homes), _) => format!("it belongs in {homes}; allowed here: {keys}"),
+            (None, Some(near)) => {
+                self.suggested.push(near);
+                format!("did you mean `{near}`?")
+            }
+            (None, None) => format!("allowed: {keys}"),
         };
         let message = format!("unknown key {}; {advice}", quote(&entry.key));
         self.sink
@@ -399,6 +415,11 @@ impl<'t> Section<'t> {
         (!field.node.is_null()).then_some(field)
     }
 
+    /// Whether a mistake about this key has been reported already: it was refused by name, or misspelt.
+    pub(super) fn is_accounted_for(&self, key: &'static str) -> bool {
+        self.refused.contains(&key) || self.suggested.contains(&key)
+    }
+
     /// Whether a key is written, null included.
     pub(super) fn has(&self, key: &'static str) -> bool {
         self.key_at(key).is_some()
@@ -415,7 +436,7 @@ impl<'t> Section<'t> {
     /// The value of a key that must be there.
     pub(super) fn required(&self, key: &'static str, advice: &str) -> Option<Field<'t>> {
         let field = self.field(key);
-        if field.is_none() {
+        if field.is_none() && !self.is_accounted_for(key) {
             let at = self.key_at(key).unwrap_or(self.start);
             self.sink.report(
                 at,

@@ -111,7 +111,7 @@ impl Source {
 
 impl Diagnostics {
     pub(crate) fn new(source: Arc<Source>, mut list: Vec<Diagnostic>) -> Self {
-        list.sort_by(|a, b| (a.line, a.column).cmp(&(b.line, b.column)));
+        list.sort_by_key(|mistake| (mistake.line, mistake.column));
         list.dedup();
         Self { source, list }
     }

@@ -99,24 +99,24 @@ fn position(marker: Marker) -> Position {
     }
 }
 
-/// The scanner reports a tab in indentation as whatever went wrong because of it, often a line later; say "tab" instead.
+/// The scanner reports a tab in indentation as whatever went wrong because of it, often a line off; say "tab" instead.
 fn syntax_error(text: &str, marker: Marker, info: &str) -> (Position, String) {
     let at = position(marker);
-    let indentation = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let near = (at.line.saturating_sub(1)..=at.line)
-        .filter(|&line| line > 0)
-        .find_map(|line| {
-            let content = text.lines().nth(line as usize - 1)?;
-            let tab = content[..indentation(content)].find('\t')?;
-            Some(Position {
-                line,
-                column: tab as u32 + 1,
-            })
-        });
-    match near {
-        Some(tab) => (tab, "found a tab in the indentation; allowed: spaces only".to_owned()),
-        None => (at, format!("not valid YAML: {}", info.trim_end_matches('.'))),
+    let line = |number: u32| text.lines().nth(number.checked_sub(1)? as usize);
+    let tab = [at.line, at.line - 1, at.line + 1].into_iter().find_map(|number| {
+        let content = line(number)?;
+        let indentation = &content[..content.len() - content.trim_start_matches([' ', '\t']).len()];
+        let column = indentation.find('\t')? as u32 + 1;
+        Some(Position { line: number, column })
+    });
+    if let Some(tab) = tab {
+        return (tab, "found a tab in the indentation; allowed: spaces only".to_owned());
     }
+    let hint = match line(at.line) {
+        Some(content) if content.contains("${") => "; inside { } and [ ], put `${NAME}` in quotes",
+        _ => "",
+    };
+    (at, format!("not valid YAML: {}{hint}", info.trim_end_matches('.')))
 }
 
 /// A collection that has not ended yet.

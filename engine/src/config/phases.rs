@@ -229,10 +229,14 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     let duration_s = section
         .field("duration")
         .and_then(|field| field.duration(Bounds::POSITIVE.or_infinity()));
-    if ["requests", "sessions", "duration"]
-        .iter()
-        .all(|key| section.field(key).is_none())
-    {
+    // A schedule ends with its last entry; it is refused by its type, and that is all there is to say.
+    let is_schedule = section
+        .field("type")
+        .and_then(|field| field.node.scalar())
+        .is_some_and(|kind| kind.text == "fixed_schedule");
+    let stops = ["requests", "sessions", "duration"];
+    let is_missing = |key: &&'static str| section.field(key).is_none() && !section.is_accounted_for(key);
+    if !is_schedule && stops.iter().all(is_missing) {
         let message = "nothing ends this phase; add one of requests, duration, sessions";
         field.sink.report(section.start, &field.path, message);
     }
@@ -279,7 +283,12 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         .required("type", "allowed: concurrency, constant, poisson")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
     let rate = section.field("rate");
-    let value = rate.as_ref().and_then(|field| field.float(Bounds::POSITIVE));
+    // Beyond one request per nanosecond the clock has no different times left to give.
+    let limits = Bounds {
+        max: 1e9,
+        ..Bounds::POSITIVE
+    };
+    let value = rate.as_ref().and_then(|field| field.float(limits));
     match pattern? {
         Pattern::Concurrency => {
             if rate.is_some() {
@@ -290,6 +299,7 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
             }
             Some(PhaseType::Concurrency)
         }
+        Pattern::Constant | Pattern::Poisson if rate.is_none() && section.is_accounted_for("rate_series") => None,
         Pattern::Constant | Pattern::Poisson if rate.is_none() => {
             section.required("rate", "write the requests per second, as in rate: 20");
             None

@@ -121,10 +121,8 @@ pub(super) fn duration(text: &str) -> Result<f64, Fault> {
         let digits_end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(rest.len());
-        let (amount, tail) = rest.split_at(digits_end);
-        if amount.is_empty() {
-            return Err(Fault::NoMatch);
-        }
+        let (amount_text, tail) = rest.split_at(digits_end);
+        let amount = number(amount_text)?.value;
         let tail = tail.trim_start();
         let unit_end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
@@ -133,7 +131,7 @@ pub(super) fn duration(text: &str) -> Result<f64, Fault> {
             "m" | "min" => 60.0,
             "s" | "sec" => 1.0,
             "ms" => 0.001,
-            "" => return Err(Fault::Advice(format!("`{amount}` lacks a unit: ms, s, m or h"))),
+            "" => return Err(Fault::Advice(format!("`{amount_text}` lacks a unit: ms, s, m or h"))),
             _ => {
                 return Err(Fault::Advice(format!(
                     "`{unit}` is no unit; the units are ms, s, sec, m, min, h, hr, hour"
@@ -145,7 +143,6 @@ pub(super) fn duration(text: &str) -> Result<f64, Fault> {
         }
         last_unit = unit_s;
         // Milliseconds are divided, not multiplied by 0.001: 500 ms is then exactly 0.5 s.
-        let amount = number(amount)?.value;
         seconds += if unit == "ms" { amount / 1000.0 } else { amount * unit_s };
         rest = tail.trim_start();
     }

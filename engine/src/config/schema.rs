@@ -368,23 +368,24 @@ impl Schema {
             .chain(self.refused.iter().map(|refused| refused.key))
     }
 
-    /// The section directly above or below this one (or anywhere, if it is the only one) that has `key`.
-    pub(super) fn home_of(&self, key: &str) -> Option<&'static str> {
-        let holders: Vec<&Schema> = ALL
+    /// The sections directly above and below this one (or, if there is only one anywhere, that one) that have `key`.
+    pub(super) fn homes_of(&self, key: &str) -> Option<String> {
+        let mut holders: Vec<&Schema> = ALL
             .into_iter()
             .filter(|schema| schema.known().any(|known| known == key))
             .collect();
-        let near =
-            |other: &&&Schema| parent(self.place) == Some(other.place) || parent(other.place) == Some(self.place);
-        let found = holders
-            .iter()
-            .find(near)
-            .or(if holders.len() == 1 { holders.first() } else { None })?;
-        Some(if found.place.is_empty() {
-            "the top level"
-        } else {
-            found.place
-        })
+        if holders.len() > 1 {
+            holders.retain(|other| parent(self.place) == Some(other.place) || parent(other.place) == Some(self.place));
+        }
+        let name = |schema: &&Schema| {
+            if schema.place.is_empty() {
+                "the top level"
+            } else {
+                schema.place
+            }
+        };
+        let names: Vec<&str> = holders.iter().map(name).collect();
+        (!names.is_empty()).then(|| names.join(" or "))
     }
 }
 
@@ -450,12 +451,23 @@ mod tests {
 
     #[test]
     fn a_misplaced_key_finds_the_section_around_or_below() {
-        assert_eq!(BENCHMARK.home_of("concurrency"), Some("benchmark.phases[]"));
-        assert_eq!(BENCHMARK.home_of("random_seed"), Some("the top level"));
-        assert_eq!(PHASE.home_of("delay"), Some("benchmark.phases[].cancellation"));
-        assert_eq!(PHASE.home_of("streaming"), Some("benchmark.endpoint"));
-        assert_eq!(ENVELOPE.home_of("phases"), Some("benchmark"));
-        assert_eq!(BENCHMARK.home_of("nonsense"), None);
+        assert_eq!(BENCHMARK.homes_of("concurrency").as_deref(), Some("benchmark.phases[]"));
+        assert_eq!(
+            BENCHMARK.homes_of("random_seed").as_deref(),
+            Some("the top level or benchmark.dataset")
+        );
+        assert_eq!(
+            PHASE.homes_of("delay").as_deref(),
+            Some("benchmark.phases[].cancellation")
+        );
+        assert_eq!(PHASE.homes_of("streaming").as_deref(), Some("benchmark.endpoint"));
+        assert_eq!(ENVELOPE.homes_of("phases").as_deref(), Some("benchmark"));
+        let ambiguous = BENCHMARK.homes_of("type");
+        assert_eq!(
+            ambiguous.as_deref(),
+            Some("benchmark.endpoint or benchmark.dataset or benchmark.phases[]")
+        );
+        assert_eq!(BENCHMARK.homes_of("nonsense"), None);
     }
 
     #[test]

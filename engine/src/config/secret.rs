@@ -98,7 +98,9 @@ fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
         Value::Sequence(items) => items.iter().for_each(|item| collect(item, secret, found)),
         Value::Mapping(entries) => {
             for entry in entries {
-                collect(&entry.value, secret || is_credential_name(&entry.key), found);
+                // Names of headers are anyone's choice, so none of their values is taken for harmless.
+                let is_secret = secret || entry.key == "headers" || is_credential_name(&entry.key);
+                collect(&entry.value, is_secret, found);
             }
         }
     }
