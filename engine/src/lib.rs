@@ -11,6 +11,7 @@
 
 pub mod artifact;
 pub mod clock;
+pub mod config;
 pub mod control;
 pub mod coordinator;
 pub mod credit;

@@ -2,10 +2,17 @@
 //!
 //! Only this module reads [`config`](crate::config). Everything below it works from these types.
 
+mod advice;
+mod authorization;
+mod build;
+mod directory;
+mod echo;
 mod phase;
 pub mod render;
 mod request_image;
+mod target;
 
+pub use build::{BuildOptions, build};
 pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 

@@ -1,0 +1,185 @@
+//! `benchmark.dataset`, as written: synthetic prompts of given lengths.
+
+use super::decode::{Bounds, Field, Section};
+use super::schema::{DATASET, LENGTH, PROMPTS};
+use super::tree::{Position, Value};
+
+/// Where prompts come from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// Where the section begins.
+    pub at: Position,
+    /// Name for artifacts.
+    pub name: Option<String>,
+    /// Number of different prompts.
+    pub entries: Option<u32>,
+    /// Tokens of a prompt.
+    pub isl: Option<Length>,
+    /// Tokens that a request asks for.
+    pub osl: Option<Length>,
+    /// Seed of the prompts alone.
+    pub random_seed: Option<i64>,
+}
+
+/// A distribution of token counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// Always the same.
+    Fixed(u32),
+    /// Normal, rounded up, at least 1.
+    Normal {
+        /// Mean in tokens.
+        mean: f64,
+        /// Standard deviation in tokens.
+        stddev: f64,
+    },
+}
+
+/// Longest prompt or answer, in tokens: beyond every context window, and below what would exhaust memory by a slip of the hand.
+const MAX_TOKENS: u32 = 10_000_000;
+/// Most entries of a dataset.
+const MAX_ENTRIES: u32 = 10_000_000;
+
+pub(super) fn decode(benchmark: &Section<'_>) -> Option<Dataset> {
+    if benchmark.exclusive("dataset", "datasets") {
+        return None;
+    }
+    if let Some(field) = benchmark.field("datasets") {
+        return list(&field);
+    }
+    match benchmark.required(
+        "dataset",
+        "as in dataset: {type: synthetic, prompts: {isl: 512, osl: 128}}",
+    ) {
+        Some(field) => one(&field, false),
+        None => None,
+    }
+}
+
+/// The list form: exactly one entry, with a name.
+fn list(field: &Field<'_>) -> Option<Dataset> {
+    let items = field.items("a list with one dataset")?;
+    if items.len() != 1 {
+        field.report(format!("found {} datasets; allowed: exactly one", items.len()));
+    }
+    let datasets: Vec<Option<Dataset>> = items.iter().map(|item| one(item, true)).collect();
+    datasets.into_iter().next().flatten()
+}
+
+fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
+    if let Some(other) = refused_type(field) {
+        field.refuse(&format!("datasets of type `{other}`"), "allowed: synthetic");
+        return None;
+    }
+    let section = field.section(&DATASET)?;
+    if let Some(kind) = section.field("type") {
+        kind.exact_word(&[("synthetic", ())], &REFUSED_TYPES);
+    }
+    if let Some(sampling) = section.field("sampling") {
+        sampling.word(&[("sequential", ())], &["random", "shuffle"]);
+    }
+    let name = if needs_name {
+        section.required("name", "every entry of `datasets` has a name")
+    } else {
+        section.field("name")
+    };
+    let prompts = section.field("prompts").and_then(|field| field.section(&PROMPTS));
+    if let Some(batch) = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"))
+        && batch.integer::<u32>(1, u32::MAX.into()).is_some_and(|size| size != 1)
+    {
+        batch.refuse("several prompts in one request", "allowed: 1");
+    }
+    Some(Dataset {
+        at: section.start,
+        name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
+        entries: section
+            .field("entries")
+            .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
+        isl: tokens(&section, prompts.as_ref(), "isl"),
+        osl: tokens(&section, prompts.as_ref(), "osl"),
+        random_seed: section
+            .field("random_seed")
+            .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
+    })
+}
+
+/// Dataset types of the format that do not work yet.
+const REFUSED_TYPES: [&str; 2] = ["file", "public"];
+
+/// The type, if it is one of those whose other keys are not worth reporting one by one.
+fn refused_type(field: &Field<'_>) -> Option<&'static str> {
+    let Value::Mapping(entries) = &field.node.value else {
+        return None;
+    };
+    let kind = entries.iter().find(|entry| entry.key == "type")?.value.scalar()?;
+    REFUSED_TYPES.into_iter().find(|refused| *refused == kind.text)
+}
+
+/// A length from `prompts`, or from the short form beside it.
+fn tokens(dataset: &Section<'_>, prompts: Option<&Section<'_>>, key: &'static str) -> Option<Length> {
+    let long = prompts.and_then(|prompts| prompts.field(key));
+    match (dataset.field(key), long) {
+        (Some(short), Some(long)) => {
+            let line = long.node.start.line;
+            short.report(format!("`prompts.{key}` (line {line}) says the same; keep one"));
+            None
+        }
+        (Some(field), None) | (None, Some(field)) => length(&field),
+        (None, None) => None,
+    }
+}
+
+fn length(field: &Field<'_>) -> Option<Length> {
+    if field.node.scalar().is_some() {
+        return field.integer(1, MAX_TOKENS.into()).map(Length::Fixed);
+    }
+    let section = field.section(&LENGTH)?;
+    let kind = section.field("type").and_then(|kind| {
+        kind.exact_word(
+            &[("fixed", "value"), ("normal", "mean")],
+            &["lognormal", "multimodal", "empirical"],
+        )
+    });
+    // A distribution with a type or key that was refused or unknown says nothing about which other keys belong.
+    let is_refused = ["peaks", "points", "median"]
+        .into_iter()
+        .any(|key| section.is_accounted_for(key));
+    if is_refused || section.has_unknown_keys || (section.has("type") && kind.is_none()) {
+        return None;
+    }
+    let is_fixed = kind.map_or(section.has("value"), |key| key == "value");
+    if is_fixed {
+        for key in ["mean", "stddev"] {
+            if section.has(key) {
+                section.report(
+                    key,
+                    format!("`{key}` has no meaning for a fixed length; remove it or `value`"),
+                );
+            }
+        }
+        return section
+            .required("value", "it is the fixed length")?
+            .integer(1, MAX_TOKENS.into())
+            .map(Length::Fixed);
+    }
+    if section.has("value") {
+        section.report(
+            "value",
+            "`value` has no meaning for a normal distribution; remove it or set type: fixed",
+        );
+    }
+    let limits = Bounds {
+        max: f64::from(MAX_TOKENS),
+        ..Bounds::NOT_NEGATIVE
+    };
+    let mean = section.required("mean", "write a number, {value: N} or {mean: M, stddev: S}");
+    let stddev = section.field("stddev");
+    let stddev = match &stddev {
+        Some(field) => field.float(limits),
+        None => Some(0.0),
+    };
+    Some(Length::Normal {
+        mean: mean?.float(limits)?,
+        stddev: stddev?,
+    })
+}

@@ -1,0 +1,262 @@
+//! Mistakes of a file: where, in which key, and what to do about it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use super::secret::{REDACTED, is_suspicious_line};
+use super::tree::Position;
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Line, from 1; 0 when the file could not be read at all.
+    pub line: u32,
+    /// Column in characters, from 1; 0 when the file could not be read at all.
+    pub column: u32,
+    /// The key, as in `benchmark.phases[1].rate`; empty for the whole document.
+    pub path: String,
+    /// What was found, what is allowed, what to do.
+    pub message: String,
+}
+
+/// All mistakes of a file, in the order of the file. Never empty.
+#[derive(Debug, Clone)]
+pub struct Diagnostics {
+    source: Arc<Source>,
+    list: Vec<Diagnostic>,
+}
+
+/// A file as far as messages need it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    file: String,
+    text: String,
+    /// Where credentials are written; `None` when the text did not parse and nobody knows.
+    secrets: Option<Vec<(Position, Position)>>,
+}
+
+/// Widest piece of a source line in an excerpt.
+const EXCERPT_WIDTH: usize = 100;
+
+impl Source {
+    pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>) -> Self {
+        Self {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            secrets,
+        }
+    }
+
+    /// A line with its credentials masked, and where a column of the original went. `None` when it cannot be shown.
+    fn masked_line(&self, at: Position) -> Option<(String, usize)> {
+        let raw = self.text.lines().nth(at.line.checked_sub(1)? as usize)?;
+        // Control characters would move the caret or the terminal.
+        let mut line: Vec<char> = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut caret = (at.column as usize).saturating_sub(1).min(line.len());
+        let Some(secrets) = &self.secrets else {
+            return (!is_suspicious_line(raw)).then(|| (line.into_iter().collect(), caret));
+        };
+        let mut ranges: Vec<(usize, usize)> = secrets
+            .iter()
+            .filter(|(start, end)| start.line <= at.line && at.line <= end.line)
+            .map(|(start, end)| {
+                let from = if start.line == at.line {
+                    start.column as usize - 1
+                } else {
+                    0
+                };
+                let to = if end.line == at.line {
+                    end.column as usize - 1
+                } else {
+                    line.len()
+                };
+                (from.min(line.len()), to.min(line.len()))
+            })
+            .filter(|(from, to)| from < to)
+            .collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        // From the right, so that the places further left stay what they are.
+        for (from, to) in ranges.into_iter().rev() {
+            if to > line.len() {
+                continue;
+            }
+            line.splice(from..to, REDACTED.chars());
+            if caret >= to {
+                caret = caret - (to - from) + REDACTED.len();
+            } else if caret > from {
+                caret = from;
+            }
+        }
+        Some((line.into_iter().collect(), caret))
+    }
+
+    fn excerpt(&self, at: Position) -> Option<String> {
+        let (line, caret) = self.masked_line(at)?;
+        let skip = caret.saturating_sub(EXCERPT_WIDTH * 3 / 4);
+        let shown: String = line.chars().skip(skip).take(EXCERPT_WIDTH).collect();
+        if shown.trim().is_empty() {
+            return None;
+        }
+        let number = at.line.to_string();
+        let gutter = " ".repeat(number.len());
+        Some(format!(
+            "{number} | {}\n{gutter} | {}^",
+            shown.trim_end(),
+            " ".repeat(caret - skip)
+        ))
+    }
+}
+
+impl Diagnostics {
+    pub(crate) fn new(source: Arc<Source>, mut list: Vec<Diagnostic>) -> Self {
+        list.sort_by_key(|mistake| (mistake.line, mistake.column));
+        list.dedup();
+        Self { source, list }
+    }
+
+    /// One mistake that has no place because the file could not be read.
+    pub(super) fn unreadable(file: &str, message: String) -> Self {
+        let diagnostic = Diagnostic {
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message,
+        };
+        Self::new(Arc::new(Source::new(file, "", None)), vec![diagnostic])
+    }
+
+    /// The mistakes in the order of the file.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// One block of text: a line for each mistake and, if asked, the source line with a caret below it. Credentials are masked.
+    pub fn render(&self, with_excerpt: bool) -> String {
+        let mut text = String::new();
+        for diagnostic in &self.list {
+            let Diagnostic {
+                line,
+                column,
+                path,
+                message,
+            } = diagnostic;
+            text.push_str(&self.source.file);
+            if *line > 0 {
+                text.push_str(&format!(":{line}:{column}"));
+            }
+            text.push_str(": ");
+            if !path.is_empty() {
+                text.push_str(path);
+                text.push_str(": ");
+            }
+            text.push_str(message);
+            text.push('\n');
+            if with_excerpt
+                && let Some(excerpt) = self.source.excerpt(Position {
+                    line: *line,
+                    column: *column,
+                })
+            {
+                text.push_str(&excerpt);
+                text.push('\n');
+            }
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Collects mistakes while a file is read, so that one reading reports them all.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    mistakes: RefCell<Vec<Diagnostic>>,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Sink {
+    pub(super) fn report(&self, at: Position, path: &str, message: impl Into<String>) {
+        self.mistakes.borrow_mut().push(Diagnostic {
+            line: at.line,
+            column: at.column,
+            path: path.to_owned(),
+            message: message.into(),
+        });
+    }
+
+    /// Advice that does not stop the run.
+    pub(super) fn warn(&self, warning: impl Into<String>) {
+        self.warnings.borrow_mut().push(warning.into());
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Diagnostic>, Vec<String>) {
+        (self.mistakes.into_inner(), self.warnings.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: u32, column: u32) -> Position {
+        Position { line, column }
+    }
+
+    #[test]
+    fn an_excerpt_points_at_the_column_and_masks_what_stands_before_it() {
+        let text = "a: 1\ne: {api_key: hunter2, retries: 3}\n";
+        let source = Arc::new(Source::new("f.yaml", text, Some(vec![(at(2, 14), at(2, 21))])));
+        let list = vec![Diagnostic {
+            line: 2,
+            column: 23,
+            path: "e.retries".into(),
+            message: "unknown key".into(),
+        }];
+        let shown = Diagnostics::new(source, list).render(true);
+        assert_eq!(
+            shown,
+            "f.yaml:2:23: e.retries: unknown key\n\
+             2 | e: {api_key: <redacted>, retries: 3}\n  \
+             |                          ^"
+        );
+    }
+
+    #[test]
+    fn without_a_tree_no_line_that_may_hold_a_credential_is_shown() {
+        let source = Arc::new(Source::new("f.yaml", "api_key: hunter2 ]\nb: ]\n", None));
+        let list = vec![
+            Diagnostic {
+                line: 2,
+                column: 4,
+                path: String::new(),
+                message: "later".into(),
+            },
+            Diagnostic {
+                line: 1,
+                column: 18,
+                path: String::new(),
+                message: "bad".into(),
+            },
+        ];
+        let shown = Diagnostics::new(source, list).render(true);
+        assert_eq!(shown, "f.yaml:1:18: bad\nf.yaml:2:4: later\n2 | b: ]\n  |    ^");
+    }
+}

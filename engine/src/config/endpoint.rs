@@ -1,0 +1,227 @@
+//! `benchmark.endpoint`, as written.
+
+use serde_json::{Map, Value as Json};
+
+use super::decode::{Bounds, Field, Section};
+use super::free::json;
+use super::headers;
+use super::hooks::{self, ResetKvCache, ServerProfiler};
+use super::schema::ENDPOINT;
+use super::tree::Position;
+use super::url::{Url, UrlFault};
+
+/// The server and how requests are sent to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// Where the section begins.
+    pub at: Position,
+    /// The address, taken apart.
+    pub url: Url,
+    /// The address as written, with a scheme.
+    pub url_text: String,
+    /// Path that replaces the one of the API.
+    pub path: Option<String>,
+    /// Key for `Authorization: Bearer`.
+    pub api_key: Option<String>,
+    /// Seconds for one request; 0 and infinity are "no limit".
+    pub timeout_s: Option<f64>,
+    /// Whether requests ask for an event stream.
+    pub streaming: Option<bool>,
+    /// Whether `connection_reuse: pooled` is written.
+    pub connection_reuse_pooled: bool,
+    /// Whether `transport: http` is written.
+    pub transport_http: bool,
+    /// Headers of the user in the order of the file.
+    pub headers: Vec<(String, String)>,
+    /// Keys merged into every request body.
+    pub extra: Map<String, Json>,
+    /// Name that replaces `X-Correlation-ID`.
+    pub session_header: Option<String>,
+    /// `max_tokens` instead of `max_completion_tokens`.
+    pub use_legacy_max_tokens: Option<bool>,
+    /// Whether the server's token counts were asked for.
+    pub use_server_token_count: Option<bool>,
+    /// The reset hook; `None` is off.
+    pub reset_kv_cache: Option<ResetKvCache>,
+    /// The profiler hook; `None` is off.
+    pub server_profiler: Option<ServerProfiler>,
+}
+
+/// The other APIs of the format.
+const REFUSED_TYPES: [&str; 18] = [
+    "audio_transcription",
+    "cohere_rankings",
+    "completions",
+    "responses",
+    "messages",
+    "chat_embeddings",
+    "embeddings",
+    "hf_tei_rankings",
+    "huggingface_generate",
+    "image_generation",
+    "image_edit",
+    "video_generation",
+    "image_retrieval",
+    "nim_embeddings",
+    "nim_rankings",
+    "solido_rag",
+    "raw",
+    "template",
+];
+
+pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
+    let section = field.section(&ENDPOINT)?;
+    let url = url(&section);
+    if let Some(kind) = section.field("type") {
+        kind.word(&[("chat", ())], &REFUSED_TYPES);
+    }
+    let streaming = section.field("streaming").and_then(|field| field.boolean());
+    let extra = section
+        .field("extra")
+        .and_then(|field| extra(&field, streaming.unwrap_or(false)))
+        .unwrap_or_default();
+    let api_key = section.field("api_key").and_then(|field| api_key(&field));
+    let session_header = section
+        .field("session_header")
+        .and_then(|field| headers::session_header(&field));
+    let headers = section
+        .field("headers")
+        .map(|field| headers::decode(&field, session_header.as_deref()))
+        .unwrap_or_default();
+    if let Some((url, _)) = &url
+        && url.credentials.is_some()
+        && section.field("api_key").is_some()
+    {
+        section.report(
+            "api_key",
+            "the URL holds a user and password already, and both become `Authorization`; keep one",
+        );
+    }
+    let path = section.field("path").and_then(|field| path(&field));
+    let timeout_s = section
+        .field("timeout")
+        .and_then(|field| field.duration(Bounds::NOT_NEGATIVE.or_infinity()));
+    let connection_reuse = section
+        .field("connection_reuse")
+        .and_then(|field| field.word(&[("pooled", ())], &["never", "sticky-user-sessions"]));
+    let transport = section
+        .field("transport")
+        .and_then(|field| field.word(&[("http", ())], &["sagemaker"]));
+    let boolean = |key| section.field(key).and_then(|field| field.boolean());
+    let (use_legacy_max_tokens, use_server_token_count) =
+        (boolean("use_legacy_max_tokens"), boolean("use_server_token_count"));
+    let reset_kv_cache = section
+        .field("reset_kv_cache")
+        .and_then(|field| hooks::reset_kv_cache(&field));
+    let server_profiler = section
+        .field("server_profiler")
+        .and_then(|field| hooks::server_profiler(&field));
+    let (url, url_text) = url?;
+    Some(Endpoint {
+        at: section.start,
+        url,
+        url_text,
+        path,
+        api_key,
+        timeout_s,
+        streaming,
+        connection_reuse_pooled: connection_reuse.is_some(),
+        transport_http: transport.is_some(),
+        headers,
+        extra,
+        session_header,
+        use_legacy_max_tokens,
+        use_server_token_count,
+        reset_kv_cache,
+        server_profiler,
+    })
+}
+
+/// The one address, from `url` or `urls`, each a text or a list.
+fn url(section: &Section<'_>) -> Option<(Url, String)> {
+    if section.exclusive("url", "urls") {
+        return None;
+    }
+    let Some(field) = section.field("url").or_else(|| section.field("urls")) else {
+        section.required(
+            "url",
+            "write the address of the server, as in url: http://localhost:8000",
+        );
+        return None;
+    };
+    let is_list = field.node.scalar().is_none();
+    let mut fields = if is_list {
+        field.items("a URL or a list with one URL")?
+    } else {
+        vec![field.clone()]
+    };
+    if fields.len() > 1 {
+        field.refuse("several URLs", "write one");
+        // The others are checked all the same, so that all mistakes are known at once.
+        fields.iter().for_each(|field| drop(one_url(field)));
+        return None;
+    }
+    match fields.pop() {
+        Some(only) => one_url(&only),
+        None => {
+            field.mistake("at least one URL");
+            None
+        }
+    }
+}
+
+fn one_url(field: &Field<'_>) -> Option<(Url, String)> {
+    let text = field.scalar("a URL such as http://localhost:8000")?.text.trim();
+    match Url::parse(text) {
+        Ok(url) => {
+            let scheme = if text.contains("://") { "" } else { "http://" };
+            Some((url, format!("{scheme}{text}")))
+        }
+        Err(UrlFault::Wrong(fault)) => {
+            field.report(format!("found {}; {fault}", field.found()));
+            None
+        }
+        Err(UrlFault::Tls) => {
+            field.refuse(
+                "https (TLS)",
+                "use an http address, for example of a local proxy that adds TLS",
+            );
+            None
+        }
+    }
+}
+
+/// `endpoint.path`: a request target, so a query is fine.
+fn path(field: &Field<'_>) -> Option<String> {
+    let path = field.scalar("a path that starts with `/`")?.text.as_str();
+    if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic()) || path.contains('#') {
+        field.mistake("a path that starts with `/`, percent-encoded, without `#`");
+        return None;
+    }
+    Some(path.to_owned())
+}
+
+/// A key that can stand in a header.
+fn api_key(field: &Field<'_>) -> Option<String> {
+    let key = field.text()?;
+    if key.trim().is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
+        field.mistake("a key of printable ASCII characters without blanks");
+        return None;
+    }
+    Some(key.to_owned())
+}
+
+/// Body keys. Only `stream` cannot be the user's: the answer would be read in the wrong form.
+fn extra(field: &Field<'_>, streaming: bool) -> Option<Map<String, Json>> {
+    let Json::Object(extra) = json(field)? else {
+        field.mistake("a mapping of keys for the request body");
+        return None;
+    };
+    if let Some(stream) = extra.get("stream")
+        && *stream != Json::Bool(streaming)
+    {
+        field.report("`stream` here contradicts `endpoint.streaming`; remove it and set `endpoint.streaming`");
+        return None;
+    }
+    Some(extra)
+}

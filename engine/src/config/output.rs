@@ -1,0 +1,153 @@
+//! What comes out of a run and how it shows: artifacts, runtime, tokenizer, logging, and the telemetry that is not there yet.
+
+use super::decode::{Field, Section};
+use super::scalar;
+use super::schema::{ARTIFACTS, GPU_TELEMETRY, LOGGING, NETWORK_LATENCY, RUNTIME, SERVER_METRICS, Schema, TOKENIZER};
+use super::tree::Value;
+
+/// `benchmark.artifacts`, as written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Artifacts {
+    /// Directory, relative to the current one.
+    pub dir: Option<String>,
+    /// Base name of exports.
+    pub prefix: Option<String>,
+    /// Whether the summary JSON is written.
+    pub summary: Option<bool>,
+    /// Whether per-request records are written.
+    pub records: Option<bool>,
+}
+
+/// `benchmark.runtime.ui`: how progress shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ui {
+    /// No progress.
+    None,
+    /// A line now and then.
+    Simple,
+}
+
+impl Ui {
+    /// The word of the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Simple => "simple",
+        }
+    }
+}
+
+pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
+    let Some(section) = benchmark.field("artifacts").and_then(|field| field.section(&ARTIFACTS)) else {
+        return Artifacts::default();
+    };
+    Artifacts {
+        dir: section
+            .field("dir")
+            .and_then(|field| field.non_empty_text().map(str::to_owned)),
+        prefix: section.field("prefix").and_then(|field| prefix(&field)),
+        summary: section.field("summary").and_then(|field| formats(&field, "json")),
+        records: section.field("records").and_then(|field| formats(&field, "jsonl")),
+    }
+}
+
+/// A base name that stays in the artifact directory.
+fn prefix(field: &Field<'_>) -> Option<String> {
+    let prefix = field.non_empty_text()?;
+    let is_name = prefix.len() <= 100 && !prefix.starts_with('.') && !prefix.contains(['/', '\\']);
+    if !is_name {
+        field.mistake("a file name of at most 100 bytes without `/` and `\\` that does not start with `.`");
+        return None;
+    }
+    Some(prefix.to_owned())
+}
+
+/// `[json]`, `true` or `false`. An empty list is refused: it reads like "nothing" to some and like "the default" to others.
+fn formats(field: &Field<'_>, only: &'static str) -> Option<bool> {
+    let allowed = format!("[{only}] or false");
+    if let Some(scalar) = field.node.scalar() {
+        let value = scalar::boolean(&scalar.text);
+        if value.is_none() {
+            field.mistake(&allowed);
+        }
+        return value;
+    }
+    let items = field.items(&allowed)?;
+    if items.is_empty() {
+        field.mistake(&allowed);
+        return None;
+    }
+    let good = items.iter().filter_map(|item| item.word(&[(only, ())], &[])).count();
+    (good == items.len()).then_some(true)
+}
+
+pub(super) fn ui(benchmark: &Section<'_>) -> Option<Ui> {
+    let section = benchmark.field("runtime")?.section(&RUNTIME)?;
+    section
+        .field("ui")?
+        .word(&[("none", Ui::None), ("simple", Ui::Simple)], &["dashboard"])
+}
+
+/// The tokenizer by name. Synthetic prompts have their length by construction, so the built-in one is all that makes sense.
+pub(super) fn tokenizer(benchmark: &Section<'_>) -> Option<String> {
+    let field = benchmark.field("tokenizer")?;
+    let name = match &field.node.value {
+        Value::Mapping(_) => field.section(&TOKENIZER)?.field("name")?,
+        _ => field,
+    };
+    let text = name.non_empty_text()?;
+    if text != "builtin" {
+        name.refuse(
+            &format!("the tokenizer {}", name.found()),
+            "write builtin or remove the key",
+        );
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// `logging.level`: only the default, because nothing logs more or less yet.
+pub(super) fn logging(benchmark: &Section<'_>) {
+    let Some(section) = benchmark.field("logging").and_then(|field| field.section(&LOGGING)) else {
+        return;
+    };
+    if let Some(level) = section.field("level") {
+        level.word(
+            &[("info", ())],
+            &["trace", "debug", "notice", "warning", "success", "error", "critical"],
+        );
+    }
+}
+
+/// The three kinds of telemetry: fine while off.
+pub(super) fn telemetry(benchmark: &Section<'_>) {
+    // The peer scrapes unless told otherwise, so a mapping without `enabled` asks for it; its latency probe is opt-in.
+    check_off(benchmark, "server_metrics", &SERVER_METRICS, true);
+    check_off(benchmark, "gpu_telemetry", &GPU_TELEMETRY, true);
+    check_off(benchmark, "network_latency", &NETWORK_LATENCY, false);
+}
+
+fn check_off(benchmark: &Section<'_>, key: &'static str, schema: &'static Schema, default: bool) {
+    let Some(field) = benchmark.field(key) else { return };
+    let enabled = match &field.node.value {
+        Value::Faulty => return,
+        Value::Scalar(scalar) => scalar::boolean(&scalar.text).unwrap_or(true),
+        Value::Sequence(_) => {
+            field.mistake(&format!("false, or a mapping with the keys {}", schema.keys.join(", ")));
+            return;
+        }
+        Value::Mapping(_) => {
+            let Some(section) = field.section(schema) else { return };
+            match section.field("enabled") {
+                None => default,
+                Some(enabled) => match enabled.boolean() {
+                    Some(enabled) => enabled,
+                    None => return,
+                },
+            }
+        }
+    };
+    if enabled {
+        field.refuse(&format!("`{key}`"), "write false or remove the key");
+    }
+}

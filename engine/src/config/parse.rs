@@ -1,0 +1,439 @@
+//! Text to tree: YAML events, anchors, merge keys, environment references, and bounds against documents made to explode.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+
+use super::diagnostic::Sink;
+use super::substitute::{Environment, substitute};
+use super::tree::{Entry, Node, Position, Scalar, Style, Value};
+
+/// Longest file.
+pub(super) const MAX_BYTES: usize = 4 << 20;
+/// Deepest nesting, aliases followed.
+const MAX_DEPTH: usize = 128;
+/// Most values in a document, aliases and merge keys counted each time they occur.
+const MAX_NODES: usize = 200_000;
+
+/// Reads bytes as UTF-8 text without its byte order mark. `None` after a report.
+pub(super) fn decode_text<'a>(bytes: &'a [u8], sink: &Sink) -> Option<&'a str> {
+    if bytes.len() > MAX_BYTES {
+        let message = format!("found {} bytes; allowed: at most {MAX_BYTES}", bytes.len());
+        sink.report(Position::START, "", message);
+        return None;
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text)),
+        Err(error) => {
+            let good = &bytes[..error.valid_up_to()];
+            let line_start = good.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+            let at = Position {
+                line: 1 + good.iter().filter(|&&b| b == b'\n').count() as u32,
+                column: 1 + String::from_utf8_lossy(&good[line_start..]).chars().count() as u32,
+            };
+            let byte = bytes[error.valid_up_to()];
+            sink.report(
+                at,
+                "",
+                format!("found the byte 0x{byte:02x}, which is not UTF-8; save the file as UTF-8"),
+            );
+            None
+        }
+    }
+}
+
+/// Builds the tree of the only document. Mistakes that leave the rest readable are reported and passed over; `None` means that
+/// no tree could be built and says why in the sink.
+pub(super) fn parse(text: &str, environment: &Environment<'_>, sink: &Sink) -> Option<Rc<Node>> {
+    let mut builder = Builder {
+        environment,
+        sink,
+        stack: Vec::new(),
+        anchors: HashMap::new(),
+        nodes: 0,
+        root: None,
+    };
+    let mut parser = Parser::new_from_str(text);
+    let mut documents = 0;
+    while let Some(event) = parser.next_event() {
+        let fatal = match event {
+            Ok((Event::DocumentStart(_), span)) => {
+                documents += 1;
+                (documents > 1).then(|| {
+                    (
+                        position(span.start),
+                        "found a second document; allowed: one document, so remove `---`".to_owned(),
+                    )
+                })
+            }
+            Ok((event, span)) => builder
+                .event(event, span)
+                .err()
+                .map(|message| (position(span.start), message)),
+            Err(error) => Some(syntax_error(text, *error.marker(), error.info())),
+        };
+        if let Some((at, message)) = fatal {
+            sink.report(at, &builder.path(), message);
+            return None;
+        }
+    }
+    match builder.root {
+        Some(root) if !root.is_null() => Some(root),
+        _ => {
+            sink.report(
+                Position::START,
+                "",
+                "found an empty document; allowed: a mapping with the key `benchmark`",
+            );
+            None
+        }
+    }
+}
+
+fn position(marker: Marker) -> Position {
+    let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Position {
+        line: clamp(marker.line()).max(1),
+        column: clamp(marker.col()).saturating_add(1),
+    }
+}
+
+/// The scanner reports a tab in indentation as whatever went wrong because of it, often a line off; say "tab" instead.
+fn syntax_error(text: &str, marker: Marker, info: &str) -> (Position, String) {
+    let at = position(marker);
+    let line = |number: u32| text.lines().nth(number.checked_sub(1)? as usize);
+    let tab = [at.line, at.line - 1, at.line + 1].into_iter().find_map(|number| {
+        let content = line(number)?;
+        let indentation = &content[..content.len() - content.trim_start_matches([' ', '\t']).len()];
+        let column = indentation.find('\t')? as u32 + 1;
+        Some(Position { line: number, column })
+    });
+    if let Some(tab) = tab {
+        return (tab, "found a tab in the indentation; allowed: spaces only".to_owned());
+    }
+    let hint = match line(at.line) {
+        Some(content) if content.contains("${") => "; inside { } and [ ], put `${NAME}` in quotes",
+        _ => "",
+    };
+    (at, format!("not valid YAML: {}{hint}", info.trim_end_matches('.')))
+}
+
+/// A collection that has not ended yet.
+struct Open {
+    start: Position,
+    anchor: usize,
+    content: Content,
+}
+
+enum Content {
+    Sequence(Vec<Rc<Node>>),
+    Mapping(OpenMapping),
+}
+
+#[derive(Default)]
+struct OpenMapping {
+    entries: Vec<Entry>,
+    /// Where each key was first written.
+    seen: HashMap<String, Position>,
+    /// The key whose value comes next.
+    key: Option<(String, Position, KeyRole)>,
+    merges: Vec<Rc<Node>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyRole {
+    Plain,
+    /// An unquoted `<<`.
+    Merge,
+    /// A key that stood in this mapping before; its value is parsed and dropped.
+    Duplicate,
+}
+
+struct Builder<'a> {
+    environment: &'a Environment<'a>,
+    sink: &'a Sink,
+    stack: Vec<Open>,
+    /// Finished nodes by anchor. An anchor that is still open is missing, which is how cycles show.
+    anchors: HashMap<usize, Rc<Node>>,
+    nodes: usize,
+    root: Option<Rc<Node>>,
+}
+
+impl Builder<'_> {
+    /// # Errors
+    /// A message when no sensible tree can be built any more.
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), String> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let style = match style {
+                    ScalarStyle::Plain => Style::Plain,
+                    _ => Style::Quoted,
+                };
+                let style = check_tag(tag.as_deref(), "str")?.map_or(style, |()| Style::Quoted);
+                let value = self.scalar(text.into_owned(), style, position(span.start));
+                let node = Node {
+                    start: position(span.start),
+                    end: position(span.end),
+                    size: 1,
+                    height: 1,
+                    value,
+                };
+                self.finish(Rc::new(node), anchor, 1)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                check_tag(tag.as_deref(), "seq")?;
+                self.open(span, anchor, Content::Sequence(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                check_tag(tag.as_deref(), "map")?;
+                self.open(span, anchor, Content::Mapping(OpenMapping::default()))
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let open = self.stack.pop().expect("the parser ends only what it started");
+                self.close(open, position(span.end))
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor).map(Rc::clone) else {
+                    return Err(
+                        "found an alias inside its own anchor; allowed: an alias to a value that has ended".into(),
+                    );
+                };
+                let size = node.size;
+                self.finish(node, 0, size)
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+        }
+    }
+
+    /// The value of a scalar after substitution. Keys keep their text.
+    fn scalar(&self, text: String, style: Style, at: Position) -> Value {
+        if matches!(self.stack.last(), Some(Open { content: Content::Mapping(mapping), .. }) if mapping.key.is_none()) {
+            return Value::Scalar(Scalar { text, style });
+        }
+        let scalar = match substitute(&text, self.environment) {
+            Ok(None) => Scalar { text, style },
+            Ok(Some(substituted)) => {
+                let style = if substituted.whole && !substituted.text.is_empty() {
+                    Style::Substituted
+                } else {
+                    Style::Quoted
+                };
+                Scalar {
+                    text: substituted.text,
+                    style,
+                }
+            }
+            Err(message) => {
+                self.sink.report(at, &self.path(), message);
+                return Value::Faulty;
+            }
+        };
+        if scalar.text.contains("{{") || scalar.text.contains("{%") {
+            let message = "not supported by ringload yet: templates (`{{ }}`, `{% %}`); write the value itself";
+            self.sink.report(at, &self.path(), message);
+            return Value::Faulty;
+        }
+        Value::Scalar(scalar)
+    }
+
+    fn open(&mut self, span: Span, anchor: usize, content: Content) -> Result<(), String> {
+        if matches!(self.stack.last(), Some(Open { content: Content::Mapping(mapping), .. }) if mapping.key.is_none()) {
+            return Err(
+                "found a collection as a key; allowed: text (put `{{ }}` and `{ }` of a value in quotes)".into(),
+            );
+        }
+        if self.stack.len() >= MAX_DEPTH {
+            return Err(format!(
+                "found values nested more than {MAX_DEPTH} deep; allowed: at most {MAX_DEPTH} levels"
+            ));
+        }
+        self.stack.push(Open {
+            start: position(span.start),
+            anchor,
+            content,
+        });
+        Ok(())
+    }
+
+    fn close(&mut self, open: Open, end: Position) -> Result<(), String> {
+        let value = match open.content {
+            Content::Sequence(items) => Value::Sequence(items),
+            Content::Mapping(mapping) => Value::Mapping(self.merge(mapping)?),
+        };
+        let children: Vec<&Rc<Node>> = match &value {
+            Value::Sequence(items) => items.iter().collect(),
+            Value::Mapping(entries) => entries.iter().map(|entry| &entry.value).collect(),
+            Value::Scalar(_) | Value::Faulty => Vec::new(),
+        };
+        let size = 1 + children.iter().map(|child| child.size).sum::<usize>();
+        let height = 1 + children.iter().map(|child| child.height).max().unwrap_or(0);
+        let node = Node {
+            start: open.start,
+            end,
+            size,
+            height,
+            value,
+        };
+        self.finish(Rc::new(node), open.anchor, 1)
+    }
+
+    /// Own keys, then those of `<<` that are not there yet; an earlier mapping of a `<<` list wins over a later one.
+    fn merge(&mut self, mapping: OpenMapping) -> Result<Vec<Entry>, String> {
+        let OpenMapping {
+            mut entries,
+            mut seen,
+            merges,
+            ..
+        } = mapping;
+        for merged in merges {
+            let sources = match &merged.value {
+                Value::Sequence(items) => items.clone(),
+                Value::Mapping(_) => vec![Rc::clone(&merged)],
+                Value::Scalar(_) | Value::Faulty => Vec::new(),
+            };
+            if sources.is_empty() || !sources.iter().all(|source| matches!(source.value, Value::Mapping(_))) {
+                let message =
+                    "found something else than a mapping after `<<`; allowed: an alias of a mapping, or a list of them";
+                self.sink.report(merged.start, &self.path(), message);
+                continue;
+            }
+            for source in &sources {
+                let Value::Mapping(inherited) = &source.value else {
+                    continue;
+                };
+                for entry in inherited {
+                    if seen.contains_key(&entry.key) {
+                        continue;
+                    }
+                    self.count(entry.value.size)?;
+                    seen.insert(entry.key.clone(), entry.key_at);
+                    let (key, value) = (entry.key.clone(), Rc::clone(&entry.value));
+                    entries.push(Entry {
+                        key,
+                        key_at: entry.key_at,
+                        value,
+                        merged: true,
+                    });
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), String> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > MAX_NODES {
+            return Err(format!(
+                "found more than {MAX_NODES} values once aliases are followed; allowed: at most {MAX_NODES}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Hands a finished node to the collection around it. `new_nodes` is what it adds to the document.
+    fn finish(&mut self, node: Rc<Node>, anchor: usize, new_nodes: usize) -> Result<(), String> {
+        self.count(new_nodes)?;
+        if self.stack.len() + node.height > MAX_DEPTH {
+            return Err(format!(
+                "found values nested more than {MAX_DEPTH} deep; allowed: at most {MAX_DEPTH} levels"
+            ));
+        }
+        if anchor > 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        let at = node.start;
+        let first = match self.stack.last_mut().map(|open| &mut open.content) {
+            None => {
+                self.root = Some(node);
+                None
+            }
+            Some(Content::Sequence(items)) => {
+                items.push(node);
+                None
+            }
+            Some(Content::Mapping(mapping)) => mapping.accept(node)?,
+        };
+        if let Some(first) = first {
+            let message = format!(
+                "found this key a second time; it is on line {} already; remove one",
+                first.line
+            );
+            self.sink.report(at, &self.path(), message);
+        }
+        Ok(())
+    }
+
+    /// The key that is being read, as in `benchmark.phases[1].rate`.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for open in &self.stack {
+            match &open.content {
+                Content::Sequence(items) => path.push_str(&format!("[{}]", items.len())),
+                Content::Mapping(OpenMapping {
+                    key: Some((key, ..)), ..
+                }) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.extend(key.escape_debug());
+                }
+                Content::Mapping(_) => {}
+            }
+        }
+        path
+    }
+}
+
+impl OpenMapping {
+    /// Takes the next node: a key, or the value of the key before it. Returns where the key was first written if this is not
+    /// the first time.
+    fn accept(&mut self, node: Rc<Node>) -> Result<Option<Position>, String> {
+        let Some((key, key_at, role)) = self.key.take() else {
+            let Some(scalar) = node.scalar() else {
+                return Err("found a collection as a key; allowed: text".into());
+            };
+            if node.is_null() {
+                return Err("found a value without a key; allowed: `key: value`".into());
+            }
+            let (key, at) = (scalar.text.clone(), node.start);
+            let is_merge = key == "<<" && scalar.style == Style::Plain;
+            let first = if is_merge { None } else { self.seen.get(&key).copied() };
+            let role = match first {
+                _ if is_merge => KeyRole::Merge,
+                Some(_) => KeyRole::Duplicate,
+                None => {
+                    self.seen.insert(key.clone(), at);
+                    KeyRole::Plain
+                }
+            };
+            self.key = Some((key, at, role));
+            return Ok(first);
+        };
+        match role {
+            KeyRole::Plain => self.entries.push(Entry {
+                key,
+                key_at,
+                value: node,
+                merged: false,
+            }),
+            KeyRole::Merge => self.merges.push(node),
+            KeyRole::Duplicate => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the tag is the one that changes nothing but forces text (`!!str`). Tags that would change a type are refused: types
+/// come from the fields.
+fn check_tag(tag: Option<&Tag>, allowed: &str) -> Result<Option<()>, String> {
+    match tag {
+        None => Ok(None),
+        Some(tag) if tag.is_yaml_core_schema() && tag.suffix == allowed => Ok(Some(())),
+        Some(tag) => Err(format!(
+            "found the tag `{tag}`; allowed: no tags, because every field has its own type"
+        )),
+    }
+}

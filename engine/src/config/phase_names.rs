@@ -1,0 +1,175 @@
+//! Names and kinds of phases: what a name may be, and the rules that bind all phases of a workflow together.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::decode::{Section, quote};
+use super::diagnostic::Sink;
+use super::phases::PhaseKind;
+use super::schema::nearest;
+use super::tree::Position;
+
+/// Longest name, in characters: names become directories.
+const MAX_NAME: usize = 100;
+
+/// Names that Windows reserves for devices, so that artifact directories can be copied there.
+const WINDOWS_DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
+
+/// What is known about name and kind of one phase, mistakes included.
+pub(super) struct Identity<'t> {
+    /// Where the name is written, and the name.
+    pub(super) name: Option<(Position, Cow<'t, str>)>,
+    /// Path of the name for messages.
+    path: String,
+    /// The kind, written or inferred.
+    pub(super) kind: Option<PhaseKind>,
+}
+
+/// Reads `name` and `kind` of a phase. `prefill` is what a short form says when they are not written.
+pub(super) fn identity<'t>(section: &Section<'t>, prefill: Option<(&'static str, PhaseKind)>) -> Identity<'t> {
+    let field = match prefill {
+        Some(_) => section.field("name"),
+        None => section.required("name", "give the phase a unique name"),
+    };
+    let mut path = String::new();
+    let name = match &field {
+        Some(field) => {
+            path.clone_from(&field.path);
+            field.text().filter(|name| match name_fault(name) {
+                None => true,
+                Some(fault) => {
+                    field.report(format!("found {}; {fault}", field.found()));
+                    false
+                }
+            })
+        }
+        None => None,
+    };
+    let name = match (field, prefill) {
+        (Some(field), _) => name.map(|name| (field.node.start, Cow::Borrowed(name))),
+        (None, Some((name, _))) => Some((section.start, Cow::Borrowed(name))),
+        (None, None) => None,
+    };
+    let words = [("warmup", PhaseKind::Warmup), ("profiling", PhaseKind::Profiling)];
+    let kind = match (section.field("kind"), prefill) {
+        (Some(field), _) => field.exact_word(&words, &[]),
+        (None, Some((_, kind))) => Some(kind),
+        (None, None) => name.as_ref().and_then(|(_, name)| inferred_kind(section, name)),
+    };
+    if let (Some((_, name)), Some(kind)) = (&name, kind) {
+        let owner = words.iter().find(|(word, _)| name.eq_ignore_ascii_case(word));
+        if let Some((word, owner)) = owner
+            && *owner != kind
+        {
+            let key = if section.has("kind") { "kind" } else { "name" };
+            let message = format!(
+                "the name {} is reserved for kind: {word}; choose another name or kind",
+                quote(name)
+            );
+            section.report(key, message);
+        }
+    }
+    Identity { name, path, kind }
+}
+
+/// The kind of a canonical name; custom names must say it.
+fn inferred_kind(section: &Section<'_>, name: &str) -> Option<PhaseKind> {
+    match name {
+        "warmup" => Some(PhaseKind::Warmup),
+        "profiling" => Some(PhaseKind::Profiling),
+        _ => {
+            let hint = match nearest(name, ["warmup", "profiling"]) {
+                Some(near) => format!(" (only the name `{near}` implies one)"),
+                None => String::new(),
+            };
+            let message = format!(
+                "this key is required for the name {}{hint}; write kind: warmup or kind: profiling",
+                quote(name)
+            );
+            section.report("kind", message);
+            None
+        }
+    }
+}
+
+/// Why a text cannot be the name of a phase.
+fn name_fault(name: &str) -> Option<String> {
+    let mut bytes = name.bytes();
+    let starts_well = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !starts_well || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
+        return Some("allowed: a letter or `_`, then letters, digits, `_` and `-`".to_owned());
+    }
+    if name.len() > MAX_NAME {
+        return Some(format!("allowed: at most {MAX_NAME} characters, not {}", name.len()));
+    }
+    let upper = name.to_ascii_uppercase();
+    let is_numbered_device = upper.len() == 4
+        && (upper.starts_with("COM") || upper.starts_with("LPT"))
+        && matches!(upper.as_bytes()[3], b'1'..=b'9');
+    if is_numbered_device || WINDOWS_DEVICES.contains(&upper.as_str()) {
+        return Some("names of Windows devices cannot be directories everywhere; choose another".to_owned());
+    }
+    None
+}
+
+/// Rules over all phases: names unique ignoring case, and something to measure.
+pub(super) fn check_workflow(identities: &[Option<Identity<'_>>], list: Position, sink: &Sink) {
+    let mut seen: HashMap<String, Position> = HashMap::new();
+    for identity in identities.iter().flatten() {
+        let Some((at, name)) = &identity.name else { continue };
+        match seen.get(&name.to_ascii_lowercase()) {
+            Some(first) => {
+                let message = format!(
+                    "found {}; a phase of this name is on line {} already, and names must differ in more than case",
+                    quote(name),
+                    first.line
+                );
+                sink.report(*at, &identity.path, message);
+            }
+            None => {
+                seen.insert(name.to_ascii_lowercase(), *at);
+            }
+        }
+    }
+    // A phase whose kind could not be read may be the one that measures.
+    let all_warmup = identities.iter().all(|identity| {
+        identity
+            .as_ref()
+            .is_some_and(|identity| identity.kind == Some(PhaseKind::Warmup))
+    });
+    if all_warmup {
+        sink.report(
+            list,
+            "benchmark.phases",
+            "found warmup phases only; at least one phase must have kind: profiling",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_identifiers_that_any_file_system_takes() {
+        for good in ["a", "_Phase-2_b", "COM0", "com10", "console", &"x".repeat(100)] {
+            assert_eq!(name_fault(good), None, "{good}");
+        }
+        for bad in [
+            "",
+            "1st",
+            "-a",
+            "a b",
+            "a.b",
+            "../x",
+            "phas\u{e9}",
+            "abc\n",
+            "con",
+            "Lpt9",
+            "NUL",
+            &"x".repeat(101),
+        ] {
+            assert!(name_fault(bad).is_some(), "{bad}");
+        }
+    }
+}

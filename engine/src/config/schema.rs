@@ -1,0 +1,483 @@
+//! Every key that a file may hold, by section: those that work, and those of the format that ringload refuses by name.
+//!
+//! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
+
+/// A kind of mapping in the file.
+#[derive(Debug)]
+pub(super) struct Schema {
+    /// Where it stands, with `[]` for list items; `benchmark` alone is the root of most paths.
+    pub(super) place: &'static str,
+    /// Keys that work.
+    pub(super) keys: &'static [&'static str],
+    /// Keys that are known and refused, unless their value says "off" or is the default.
+    pub(super) refused: &'static [Refused],
+}
+
+/// A known key that does not work yet, and the written values under which it asks for nothing.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) key: &'static str,
+    /// Scalars in lower case; `[]` and `{}` stand for an empty list and mapping. Null is always harmless.
+    pub(super) harmless: &'static [&'static str],
+}
+
+const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refused {
+    Refused { key, harmless }
+}
+
+const OFF: &[&str] = &["false", "no", "off"];
+const ON: &[&str] = &["true", "yes", "on"];
+const NEVER: &[&str] = &[];
+const EMPTY: &[&str] = &["{}", "[]"];
+
+pub(super) static ENVELOPE: Schema = Schema {
+    place: "",
+    keys: &["schema_version", "benchmark", "random_seed", "multi_run"],
+    refused: &[
+        refused("sweep", NEVER),
+        refused("variables", EMPTY),
+        refused("no_sweep_table", OFF),
+        refused("plot", OFF),
+    ],
+};
+
+pub(super) static MULTI_RUN: Schema = Schema {
+    place: "multi_run",
+    keys: &["num_runs"],
+    refused: &[
+        refused("cooldown_seconds", &["0", "0.0"]),
+        refused("confidence_level", &["0.95"]),
+        refused("set_consistent_seed", ON),
+        refused("vary_seed_per_trial", OFF),
+        refused("disable_warmup_after_first", ON),
+        refused("convergence", NEVER),
+    ],
+};
+
+pub(super) static BENCHMARK: Schema = Schema {
+    place: "benchmark",
+    keys: &[
+        "model",
+        "models",
+        "endpoint",
+        "dataset",
+        "datasets",
+        "phases",
+        "profiling",
+        "warmup",
+        "artifacts",
+        "runtime",
+        "tokenizer",
+        "logging",
+        "server_metrics",
+        "gpu_telemetry",
+        "network_latency",
+    ],
+    refused: &[
+        refused("slos", EMPTY),
+        refused("metrics", EMPTY),
+        refused("otel", NEVER),
+        refused("mlflow", NEVER),
+        refused("wandb", NEVER),
+        refused("accuracy", NEVER),
+        refused("scenario", NEVER),
+        refused("unsafe_override", OFF),
+    ],
+};
+
+pub(super) static MODELS: Schema = Schema {
+    place: "benchmark.models",
+    keys: &["items"],
+    refused: &[refused("strategy", &["round_robin", "random"])],
+};
+
+pub(super) static MODEL: Schema = Schema {
+    place: "benchmark.models.items[]",
+    keys: &["name"],
+    refused: &[
+        refused("weight", NEVER),
+        refused("lora", NEVER),
+        refused("modalities", EMPTY),
+        refused("tokenizer", NEVER),
+    ],
+};
+
+pub(super) static ENDPOINT: Schema = Schema {
+    place: "benchmark.endpoint",
+    keys: &[
+        "url",
+        "urls",
+        "type",
+        "path",
+        "api_key",
+        "timeout",
+        "streaming",
+        "transport",
+        "connection_reuse",
+        "headers",
+        "extra",
+        "session_header",
+        "use_legacy_max_tokens",
+        "use_server_token_count",
+        "reset_kv_cache",
+        "server_profiler",
+    ],
+    refused: &[
+        refused("url_strategy", &["round_robin"]),
+        refused("per_chunk_usage", OFF),
+        refused("template", NEVER),
+        refused("request_content_type", &["application/json"]),
+        refused("download_video_content", OFF),
+        refused("uuid_and_strip", OFF),
+        refused("wait_for_model_timeout", &["0", "0.0", "0s"]),
+        refused("wait_for_model_interval", NEVER),
+        refused("wait_for_model_mode", NEVER),
+        refused("aws_region", NEVER),
+        refused("aws_profile", NEVER),
+        refused("aws_service", NEVER),
+        refused("auth_type", NEVER),
+        refused("sagemaker", NEVER),
+    ],
+};
+
+pub(super) static RESET_KV_CACHE: Schema = Schema {
+    place: "benchmark.endpoint.reset_kv_cache",
+    keys: &["path", "timeout_seconds", "max_retry_seconds"],
+    refused: &[],
+};
+
+pub(super) static SERVER_PROFILER: Schema = Schema {
+    place: "benchmark.endpoint.server_profiler",
+    keys: &["start_path", "stop_path", "timeout_seconds"],
+    refused: &[],
+};
+
+pub(super) static DATASET: Schema = Schema {
+    place: "benchmark.dataset",
+    keys: &[
+        "name",
+        "type",
+        "entries",
+        "prompts",
+        "isl",
+        "osl",
+        "random_seed",
+        "sampling",
+    ],
+    refused: &[
+        refused("system_prompt", NEVER),
+        refused("system_prompt_file", NEVER),
+        refused("prefix_prompts", EMPTY),
+        refused("turns", &["1", "1.0"]),
+        refused("turn_delay", &["0", "0.0"]),
+        refused("turn_delay_ratio", &["1", "1.0"]),
+        refused("images", NEVER),
+        refused("audio", NEVER),
+        refused("video", NEVER),
+        refused("rankings", NEVER),
+        refused("path", NEVER),
+        refused("records", NEVER),
+        refused("format", NEVER),
+        refused("dataset", NEVER),
+        refused("hf_subset", NEVER),
+        refused("filters", NEVER),
+        refused("synthesis", NEVER),
+        refused("block_size", NEVER),
+    ],
+};
+
+pub(super) static PROMPTS: Schema = Schema {
+    place: "benchmark.dataset.prompts",
+    keys: &["isl", "osl", "batch_size"],
+    refused: &[
+        refused("block_size", NEVER),
+        refused("sequence_distribution", NEVER),
+        refused("random_range_ratio", NEVER),
+        refused("random_corpus_style", NEVER),
+        refused("corpus", NEVER),
+        refused("cache_bust", NEVER),
+    ],
+};
+
+pub(super) static LENGTH: Schema = Schema {
+    place: "benchmark.dataset.prompts.isl",
+    keys: &["type", "value", "mean", "stddev"],
+    refused: &[
+        refused("median", NEVER),
+        refused("peaks", NEVER),
+        refused("points", NEVER),
+        refused("min", NEVER),
+        refused("max", NEVER),
+    ],
+};
+
+pub(super) static PHASE: Schema = Schema {
+    place: "benchmark.phases[]",
+    keys: &[
+        "name",
+        "kind",
+        "type",
+        "exclude_from_results",
+        "requests",
+        "sessions",
+        "duration",
+        "concurrency",
+        "rate",
+        "grace_period",
+        "cancellation",
+        "seamless",
+    ],
+    refused: &[
+        refused("prefill_concurrency", NEVER),
+        refused("concurrency_ramp", NEVER),
+        refused("prefill_ramp", NEVER),
+        refused("rate_ramp", NEVER),
+        refused("rate_series", NEVER),
+        refused("smoothness", NEVER),
+        refused("users", NEVER),
+        refused("auto_offset", NEVER),
+        refused("start_offset", NEVER),
+        refused("end_offset", NEVER),
+        refused("on_cap", &["wait"]),
+        refused("sla", EMPTY),
+        refused("timing_mode", NEVER),
+        refused("failed_request_threshold", NEVER),
+        refused("adaptive_scale", OFF),
+        refused("adaptive_control_variable", NEVER),
+        refused("adaptive_control_min", NEVER),
+        refused("adaptive_control_max", NEVER),
+        refused("adaptive_assessment_period", NEVER),
+        refused("adaptive_min_completed_requests", NEVER),
+        refused("adaptive_sustain_duration", NEVER),
+        refused("adaptive_scale_strategy_type", NEVER),
+        refused("adaptive_scale_step_policy", NEVER),
+        refused("adaptive_scale_base_step", NEVER),
+        refused("adaptive_scale_max_step_multiplier", NEVER),
+        refused("adaptive_scale_step_percent", NEVER),
+        refused("trajectory_start_min_ratio", NEVER),
+        refused("trajectory_start_max_ratio", NEVER),
+        refused("burst_phase_starts", OFF),
+        refused("system_idle_gap_cap_seconds", NEVER),
+        refused("agentic_cache_warmup_duration", NEVER),
+        refused("warmup_requests_per_lane", NEVER),
+        refused("agentic_warmup_grace_period", NEVER),
+    ],
+};
+
+pub(super) static CANCELLATION: Schema = Schema {
+    place: "benchmark.phases[].cancellation",
+    keys: &["rate", "delay"],
+    refused: &[],
+};
+
+pub(super) static ARTIFACTS: Schema = Schema {
+    place: "benchmark.artifacts",
+    keys: &["dir", "prefix", "summary", "records"],
+    refused: &[
+        refused("raw", OFF),
+        refused("trace", OFF),
+        refused("slice_duration", NEVER),
+        refused("show_trace_timing", OFF),
+        refused("user_files", EMPTY),
+        refused("auto_plot", OFF),
+        refused("plot_required", OFF),
+        refused("export_outputs_json", OFF),
+    ],
+};
+
+pub(super) static RUNTIME: Schema = Schema {
+    place: "benchmark.runtime",
+    keys: &["ui"],
+    refused: &[
+        refused("workers", NEVER),
+        refused("workers_min", NEVER),
+        refused("record_processors", NEVER),
+        refused("stats_interval", NEVER),
+        refused("api_port", NEVER),
+        refused("api_host", NEVER),
+        refused("service_run_type", &["multiprocessing"]),
+        refused("communication", NEVER),
+    ],
+};
+
+pub(super) static TOKENIZER: Schema = Schema {
+    place: "benchmark.tokenizer",
+    keys: &["name"],
+    refused: &[
+        refused("revision", &["main"]),
+        refused("trust_remote_code", OFF),
+        refused("apply_chat_template", OFF),
+    ],
+};
+
+pub(super) static LOGGING: Schema = Schema {
+    place: "benchmark.logging",
+    keys: &["level"],
+    refused: &[],
+};
+
+/// `server_metrics` while it is off: the other keys then ask for nothing.
+pub(super) static SERVER_METRICS: Schema = Schema {
+    place: "benchmark.server_metrics",
+    keys: &["enabled", "url", "urls", "formats", "discovery"],
+    refused: &[],
+};
+
+/// `gpu_telemetry` while it is off.
+pub(super) static GPU_TELEMETRY: Schema = Schema {
+    place: "benchmark.gpu_telemetry",
+    keys: &["enabled", "url", "urls", "metrics_file", "collector", "mode"],
+    refused: &[],
+};
+
+/// `network_latency` while it is off.
+pub(super) static NETWORK_LATENCY: Schema = Schema {
+    place: "benchmark.network_latency",
+    keys: &["enabled", "ping_interval", "mean_ms"],
+    refused: &[],
+};
+
+/// All sections, to find where a misplaced key belongs.
+static ALL: [&Schema; 18] = [
+    &ENVELOPE,
+    &MULTI_RUN,
+    &BENCHMARK,
+    &MODELS,
+    &ENDPOINT,
+    &RESET_KV_CACHE,
+    &SERVER_PROFILER,
+    &DATASET,
+    &PROMPTS,
+    &PHASE,
+    &CANCELLATION,
+    &ARTIFACTS,
+    &RUNTIME,
+    &TOKENIZER,
+    &LOGGING,
+    &SERVER_METRICS,
+    &GPU_TELEMETRY,
+    &NETWORK_LATENCY,
+];
+
+impl Schema {
+    /// All known keys, working or not.
+    pub(super) fn known(&self) -> impl Iterator<Item = &'static str> {
+        self.keys
+            .iter()
+            .copied()
+            .chain(self.refused.iter().map(|refused| refused.key))
+    }
+
+    /// The sections directly above and below this one (or, if there is only one anywhere, that one) that have `key`.
+    pub(super) fn homes_of(&self, key: &str) -> Option<String> {
+        let mut holders: Vec<&Schema> = ALL
+            .into_iter()
+            .filter(|schema| schema.known().any(|known| known == key))
+            .collect();
+        if holders.len() > 1 {
+            holders.retain(|other| parent(self.place) == Some(other.place) || parent(other.place) == Some(self.place));
+        }
+        let name = |schema: &&Schema| {
+            if schema.place.is_empty() {
+                "the top level"
+            } else {
+                schema.place
+            }
+        };
+        let names: Vec<&str> = holders.iter().map(name).collect();
+        (!names.is_empty()).then(|| names.join(" or "))
+    }
+}
+
+/// The place around a place: `benchmark.phases[]` is in `benchmark`, `benchmark` in the top level.
+fn parent(place: &'static str) -> Option<&'static str> {
+    if place.is_empty() {
+        None
+    } else {
+        Some(place.rsplit_once('.').map_or("", |(parent, _)| parent))
+    }
+}
+
+/// The snake_case spelling of a key written in camelCase; other keys as they are.
+pub(super) fn snake_case(key: &str) -> String {
+    let is_camel = key.starts_with(|c: char| c.is_ascii_lowercase()) && !key.contains('_');
+    if !is_camel {
+        return key.to_owned();
+    }
+    let mut snake = String::with_capacity(key.len() + 4);
+    for c in key.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// The candidate that was probably meant by `word`: at most a third of its letters away.
+pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    // Long words cannot be near a key, and comparing them would cost the square of their length.
+    if word.chars().count() > 64 {
+        return None;
+    }
+    let word = snake_case(word).to_ascii_lowercase().replace(['-', ' '], "_");
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len().max(word.len()) / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn camel_case_becomes_snake_case_and_the_rest_stays() {
+        assert_eq!(snake_case("useServerTokenCount"), "use_server_token_count");
+        assert_eq!(snake_case("grace_period"), "grace_period");
+        assert_eq!(snake_case("Name"), "Name");
+        assert_eq!(snake_case("X-Count"), "X-Count");
+    }
+
+    #[test]
+    fn the_nearest_key_is_found_within_reason() {
+        assert_eq!(nearest("concurency", PHASE.known()), Some("concurrency"));
+        assert_eq!(nearest("Duration", PHASE.known()), Some("duration"));
+        assert_eq!(nearest("warmpu", ["warmup", "profiling"]), Some("warmup"));
+        assert_eq!(nearest("zebra", PHASE.known()), None);
+    }
+
+    #[test]
+    fn a_misplaced_key_finds_the_section_around_or_below() {
+        assert_eq!(BENCHMARK.homes_of("concurrency").as_deref(), Some("benchmark.phases[]"));
+        assert_eq!(
+            BENCHMARK.homes_of("random_seed").as_deref(),
+            Some("the top level or benchmark.dataset")
+        );
+        assert_eq!(
+            PHASE.homes_of("delay").as_deref(),
+            Some("benchmark.phases[].cancellation")
+        );
+        assert_eq!(PHASE.homes_of("streaming").as_deref(), Some("benchmark.endpoint"));
+        assert_eq!(ENVELOPE.homes_of("phases").as_deref(), Some("benchmark"));
+        let ambiguous = BENCHMARK.homes_of("type");
+        assert_eq!(
+            ambiguous.as_deref(),
+            Some("benchmark.endpoint or benchmark.dataset or benchmark.phases[]")
+        );
+        assert_eq!(BENCHMARK.homes_of("nonsense"), None);
+    }
+
+    #[test]
+    fn no_section_lists_a_key_twice() {
+        for schema in ALL {
+            let mut keys: Vec<&str> = schema.known().collect();
+            keys.sort_unstable();
+            let all = keys.len();
+            keys.dedup();
+            assert_eq!(keys.len(), all, "{}", schema.place);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What must never be shown: credentials in keys, headers and URLs.
+
+use super::tree::{Node, Position, Value};
+
+/// What stands in place of a secret, in messages and in artifacts.
+pub(crate) const REDACTED: &str = "<redacted>";
+
+/// Endings of key and header names whose values are credentials, after lower-casing and without `-` and `_`.
+/// Endings rather than parts, so that `use_server_token_count`, `max_tokens` and `tokenizer` stay readable.
+const CREDENTIAL_ENDINGS: [&str; 11] = [
+    "apikey",
+    "accesskey",
+    "authkey",
+    "token",
+    "secret",
+    "password",
+    "authorization",
+    "auth",
+    "cookie",
+    "credential",
+    "credentials",
+];
+
+/// Whether a key or header of this name holds a credential.
+pub(crate) fn is_credential_name(name: &str) -> bool {
+    let bare: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    CREDENTIAL_ENDINGS.iter().any(|ending| bare.ends_with(ending))
+}
+
+/// A URL fit to be shown: user, password and credential parameters of the query are masked.
+pub(crate) fn redact_url(url: &str) -> String {
+    let mut shown = String::with_capacity(url.len());
+    let rest = match url.split_once("://") {
+        Some((scheme, rest)) => {
+            shown.push_str(scheme);
+            shown.push_str("://");
+            rest
+        }
+        None => url,
+    };
+    let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(authority_end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => {
+            shown.push_str(REDACTED);
+            shown.push('@');
+            shown.push_str(host);
+        }
+        None => shown.push_str(authority),
+    }
+    let Some((path, query)) = rest.split_once('?') else {
+        shown.push_str(rest);
+        return shown;
+    };
+    shown.push_str(path);
+    for (index, parameter) in query.split('&').enumerate() {
+        shown.push(if index == 0 { '?' } else { '&' });
+        match parameter.split_once('=') {
+            Some((name, _)) if is_credential_name(name) => {
+                shown.push_str(name);
+                shown.push('=');
+                shown.push_str(REDACTED);
+            }
+            _ => shown.push_str(parameter),
+        }
+    }
+    shown
+}
+
+/// Whether a text is a URL with something to hide.
+pub(super) fn is_secret_url(text: &str) -> bool {
+    (text.contains('@') || text.contains('?')) && redact_url(text) != text
+}
+
+/// Whether a line of a file that could not be parsed may hold a credential. Rather too often than once too little.
+pub(super) fn is_suspicious_line(line: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    let words = ["key", "token", "secret", "password", "auth", "cookie", "credential"];
+    words.iter().any(|word| lower.contains(word)) || (lower.contains("://") && lower.contains('@'))
+}
+
+/// Where the credentials of a document are written, as pairs of start and end.
+pub(super) fn find_secrets(root: &Node) -> Vec<(Position, Position)> {
+    let mut found = Vec::new();
+    collect(root, false, &mut found);
+    found
+}
+
+fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
+    match &node.value {
+        Value::Scalar(scalar) if secret || is_secret_url(&scalar.text) => found.push((node.start, node.end)),
+        Value::Faulty if secret => found.push((node.start, node.end)),
+        Value::Scalar(_) | Value::Faulty => {}
+        Value::Sequence(items) => items.iter().for_each(|item| collect(item, secret, found)),
+        Value::Mapping(entries) => {
+            for entry in entries {
+                // Names of headers are anyone's choice, so none of their values is taken for harmless.
+                let is_secret = secret || entry.key == "headers" || is_credential_name(&entry.key);
+                collect(&entry.value, is_secret, found);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credential_names_are_known_in_every_spelling() {
+        for name in [
+            "api_key",
+            "apiKey",
+            "Authorization",
+            "X-Api-Key",
+            "Cookie",
+            "X-Auth-Token",
+            "client_secret",
+        ] {
+            assert!(is_credential_name(name), "{name}");
+        }
+        for name in [
+            "use_server_token_count",
+            "use_legacy_max_tokens",
+            "tokenizer",
+            "X-Trace",
+            "max_tokens",
+            "author",
+        ] {
+            assert!(!is_credential_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn urls_lose_their_credentials_and_nothing_else() {
+        assert_eq!(redact_url("http://u:p@h:1/a?x=1"), "http://<redacted>@h:1/a?x=1");
+        assert_eq!(redact_url("u:p@h/a"), "<redacted>@h/a");
+        assert_eq!(
+            redact_url("http://h/a?x=1&api_key=s&y=2"),
+            "http://h/a?x=1&api_key=<redacted>&y=2"
+        );
+        assert_eq!(redact_url("http://h/a@b"), "http://h/a@b");
+        assert_eq!(redact_url("http://u:p@ss@h"), "http://<redacted>@h");
+    }
+}

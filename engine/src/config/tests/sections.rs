@@ -1,0 +1,314 @@
+//! Keys in general, and the small sections: envelope, models, dataset, artifacts.
+
+use super::*;
+
+#[test]
+fn unknown_keys_get_the_nearest_key_or_their_place() {
+    phase_mistake(
+        "type: concurrency, concurency: 4, requests: 2",
+        "concurency",
+        ".concurency",
+        "did you mean `concurrency`?",
+    );
+    phase_mistake(
+        "tpye: concurrency, requests: 2",
+        "tpye",
+        ".tpye",
+        "did you mean `type`?",
+    );
+    phase_mistake(
+        "type: concurrency, request: 2",
+        "request:",
+        ".request",
+        "did you mean `requests`?",
+    );
+    phase_mistake(
+        "type: concurrency, requests: 2, delay: 1",
+        "delay",
+        ".delay",
+        "it belongs in benchmark.phases[].cancellation",
+    );
+    let text = Sample {
+        more: "  concurrency: 4\n",
+        ..SAMPLE
+    }
+    .text();
+    one_mistake(&text, "8:3: benchmark.concurrency", "it belongs in benchmark.phases[]");
+    let text = Sample {
+        more: "artifacts: {dir: x}\n",
+        ..SAMPLE
+    }
+    .text();
+    one_mistake(&text, "8:1: artifacts", "it belongs in benchmark");
+    endpoint_mistake("url: \"http://h:1\", zebra: 1", ".zebra", "allowed: url, urls");
+}
+
+#[test]
+fn all_mistakes_are_reported_in_the_order_of_the_file() {
+    let text = "benchmark:\n  endpoint: {url: \"ftp://h\", timeout: -1}\n  dataset: {entries: 0}\n  phases:\n    - {name: 1st, type: burst}\n";
+    let found = mistakes(text);
+    let places: Vec<&str> = found
+        .iter()
+        .map(|line| line.split(": ").next().expect("a place"))
+        .collect();
+    assert_eq!(
+        places,
+        ["2:3", "2:19", "2:39", "3:22", "5:7", "5:14", "5:25"],
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
+    let cases = [
+        ("sweep: {type: grid}\n", "sweep", 1),
+        ("multiRun: {num_runs: 3}\n", "several runs", 1),
+        ("multi_run: {convergence: {metric: x}}\n", "`convergence`", 1),
+    ];
+    for (envelope, words, line) in cases {
+        let found = Sample { envelope, ..SAMPLE }.mistakes();
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("{line}:")),
+            "{found:?}"
+        );
+        assert!(
+            found[0].contains("not supported by ringload yet: ") && found[0].contains(words),
+            "{found:?}"
+        );
+    }
+    for more in [
+        "  slos: {request_latency: 5}\n",
+        "  artifacts: {raw: true}\n",
+        "  runtime: {workers: 2}\n",
+        "  runtime: {ui: dashboard}\n",
+        "  server_metrics: true\n",
+        "  server_metrics: {}\n",
+        "  gpu_telemetry: http://h:9400/metrics\n",
+        "  tokenizer: gpt2\n",
+        "  logging: {level: DEBUG}\n",
+        "  network_latency: {enabled: true}\n",
+        "  scenario: x\n",
+    ] {
+        let found = Sample { more, ..SAMPLE }.mistakes();
+        assert!(
+            found.len() == 1 && found[0].starts_with("8:") && found[0].contains("not supported by ringload yet"),
+            "{found:?}"
+        );
+    }
+    for more in [
+        "  slos: {}\n",
+        "  artifacts: {raw: false, trace: off, user_files: []}\n",
+        "  server_metrics: false\n",
+        "  server_metrics: {enabled: no, urls: [a]}\n",
+        "  gpuTelemetry: null\n",
+        "  tokenizer: {name: builtin, revision: main}\n",
+        "  tokenizer: builtin\n",
+        "  logging: {level: Info}\n",
+        "  network_latency: {mean_ms: 0}\n",
+        "  runtime: {ui: NONE}\n",
+    ] {
+        Sample { more, ..SAMPLE }.read();
+    }
+    Sample {
+        envelope: "multi_run: {num_runs: 1, cooldown_seconds: 0}\n",
+        ..SAMPLE
+    }
+    .read();
+}
+
+#[test]
+fn the_version_may_be_text_or_number() {
+    for version in ["2.0", "\"2.0\"", "'2.0'"] {
+        let text = SAMPLE.text().replace("\"2.0\"", version);
+        read(&text);
+    }
+    for version in ["1.0", "2", "2.00", "[2.0]"] {
+        one_mistake(
+            &SAMPLE.text().replace("\"2.0\"", version),
+            "1:16: schemaVersion",
+            "allowed: \"2.0\"",
+        );
+    }
+}
+
+#[test]
+fn the_seed_is_a_whole_number_from_zero() {
+    let seed = |text: &'static str| Sample {
+        envelope: text,
+        ..SAMPLE
+    };
+    assert_eq!(
+        seed("random_seed: 18446744073709551615\n").read().random_seed,
+        Some(u64::MAX)
+    );
+    assert_eq!(seed("randomSeed: 1e3\n").read().random_seed, Some(1000));
+    for bad in [
+        "random_seed: -1\n",
+        "random_seed: 1.5\n",
+        "random_seed: true\n",
+        "random_seed: 18446744073709551616\n",
+    ] {
+        one_mistake(&seed(bad).text(), "1:14: random_seed", "a whole number");
+    }
+    one_mistake(&seed("random_seed: 010\n").text(), "1:14: random_seed", "write 10");
+}
+
+#[test]
+fn the_flat_shape_is_lifted_with_a_warning() {
+    let text = "model: m\nendpoint: {url: h}\ndataset: {}\nphases: {type: concurrency, requests: 0}\n";
+    one_mistake(text, "4:39: phases.requests", "found `0`");
+    let config = read(&text.replace("requests: 0", "requests: 1"));
+    assert!(config.warnings[0].contains("benchmark"), "{:?}", config.warnings);
+    one_mistake(
+        &format!("{text}sweep: {{}}\n").replace("requests: 0", "requests: 1"),
+        "5:1: sweep",
+        "not supported",
+    );
+}
+
+#[test]
+fn one_model_in_any_form() {
+    for model in [
+        "model: m",
+        "models: m",
+        "model: [m]",
+        "models: [\"m\"]",
+        "models: {strategy: random, items: [{name: m}]}",
+    ] {
+        assert_eq!(read(&SAMPLE.text().replace("model: m", model)).models, ["m"], "{model}");
+    }
+    assert_eq!(read(&SAMPLE.text().replace("model: m", "model: 1.10")).models, ["1.10"]);
+    for model in [
+        "model: [a, b]",
+        "models: {items: [{name: a}, {name: b}]}",
+        "models: {items: [{name: a, weight: 1}]}",
+        "models: {strategy: weighted, items: [{name: a}]}",
+    ] {
+        let found = mistakes(&SAMPLE.text().replace("model: m", model));
+        assert!(
+            found.len() == 1 && found[0].contains("not supported by ringload yet"),
+            "{model}: {found:?}"
+        );
+    }
+    for model in [
+        "model: \"\"",
+        "model: []",
+        "model:",
+        "model: {items: []}",
+        "model: a\n  models: [b]",
+        "model: \"a\\nb\"",
+    ] {
+        assert_eq!(mistakes(&SAMPLE.text().replace("model: m", model)).len(), 1, "{model}");
+    }
+}
+
+#[test]
+fn lengths_are_fixed_or_normal() {
+    let isl = |isl: &str| {
+        read(&SAMPLE.text().replace("isl: 16", &format!("isl: {isl}")))
+            .dataset
+            .isl
+    };
+    assert_eq!(isl("{value: 16}"), Some(Length::Fixed(16)));
+    assert_eq!(isl("{type: fixed, value: 16.0}"), Some(Length::Fixed(16)));
+    assert_eq!(
+        isl("{mean: 16, stddev: 2.5}"),
+        Some(Length::Normal {
+            mean: 16.0,
+            stddev: 2.5
+        })
+    );
+    assert_eq!(
+        isl("{mean: 16}"),
+        Some(Length::Normal {
+            mean: 16.0,
+            stddev: 0.0
+        })
+    );
+    for (bad, words) in [
+        ("0", "from 1 to 10000000".to_owned()),
+        ("1.5", "whole number".to_owned()),
+        ("{avg: 5}", "unknown key `avg`".to_owned()),
+        (
+            "{mean: 5, median: 4}",
+            "not supported by ringload yet: `median`".to_owned(),
+        ),
+        (
+            "{type: lognormal, mean: 5}",
+            "not supported by ringload yet: `lognormal`".to_owned(),
+        ),
+        ("{value: 5, stddev: 1}", "no meaning for a fixed length".to_owned()),
+        (
+            "{type: normal, mean: 5, value: 1}",
+            "no meaning for a normal distribution".to_owned(),
+        ),
+        ("{stddev: 1}", "this key is required".to_owned()),
+        ("{mean: -1}", "from 0 to".to_owned()),
+    ] {
+        let found = mistakes(&SAMPLE.text().replace("isl: 16", &format!("isl: {bad}")));
+        assert!(
+            found.len() == 1 && found[0].starts_with("5:") && found[0].contains(&words),
+            "{bad}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_dataset_is_synthetic_and_single() {
+    let dataset = |dataset: &str| SAMPLE.text().replace("dataset: {entries: 4, isl: 16, osl: 8}", dataset);
+    let config = read(&dataset(
+        "datasets: [{name: main, prompts: {isl: 8, batch_size: 1}, random_seed: -3, sampling: SEQUENTIAL}]",
+    ));
+    assert_eq!(
+        (config.dataset.name.as_deref(), config.dataset.random_seed),
+        (Some("main"), Some(-3))
+    );
+    for (bad, words) in [
+        ("datasets: [{type: synthetic}]", "`datasets` has a name"),
+        ("datasets: [{name: a}, {name: b}]", "found 2 datasets"),
+        ("datasets: []", "found 0 datasets"),
+        ("dataset: {}\n  datasets: []", "exclude each other"),
+        ("dataset: {type: file, path: x, format: y}", "datasets of type `file`"),
+        ("dataset: {type: syntetic}", "did you mean `synthetic`?"),
+        ("dataset: {turns: 3}", "not supported by ringload yet: `turns`"),
+        ("dataset: {isl: 5, prompts: {isl: 5}}", "says the same"),
+        ("dataset: {sampling: random}", "not supported by ringload yet: `random`"),
+        ("dataset: {prompts: {batch_size: 2}}", "several prompts in one request"),
+    ] {
+        let found = mistakes(&dataset(bad));
+        assert!(found.len() == 1 && found[0].contains(words), "{bad}: {found:?}");
+    }
+}
+
+#[test]
+fn artifacts_are_read_and_stay_in_their_directory() {
+    let artifacts = |fields: &str| format!("{}  artifacts: {{{fields}}}\n", SAMPLE.text());
+    let read = read(&artifacts(
+        "dir: ./x, prefix: run.json, summary: [json], records: false",
+    ))
+    .artifacts;
+    assert_eq!(
+        read,
+        Artifacts {
+            dir: Some("./x".into()),
+            prefix: Some("run.json".into()),
+            summary: Some(true),
+            records: Some(false)
+        }
+    );
+    for (bad, words) in [
+        ("dir: \"\"", "not blank"),
+        ("prefix: ../x", "a file name"),
+        ("prefix: .x", "a file name"),
+        ("summary: []", "[json] or false"),
+        ("summary: [json, csv]", "found `csv`"),
+        ("records: maybe", "[jsonl] or false"),
+        ("slice_duration: 5s", "not supported by ringload yet"),
+    ] {
+        let found = mistakes(&artifacts(bad));
+        assert!(
+            found.len() == 1 && found[0].starts_with("8:") && found[0].contains(words),
+            "{bad}: {found:?}"
+        );
+    }
+}

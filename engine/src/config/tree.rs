@@ -1,0 +1,100 @@
+//! A YAML document as a tree that remembers where everything was written.
+
+use std::rc::Rc;
+
+/// A place in a file. Lines and columns count from 1; columns count characters, not bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+impl Position {
+    /// The first character of a file: where a mistake is placed that concerns the whole document.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+/// A value as written, with everything below it. Aliases share their node, so a tree costs no more than its text.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Where the value begins. For an alias: where the anchored value was written, because that is the text to correct.
+    pub(super) start: Position,
+    /// Just behind the last character.
+    pub(super) end: Position,
+    /// Nodes from here down, aliases counted each time they occur.
+    pub(super) size: usize,
+    /// Levels from here down; 1 for a scalar.
+    pub(super) height: usize,
+    /// What was written.
+    pub(super) value: Value,
+}
+
+/// The three shapes of YAML, and the one that stands for a scalar whose mistake has been reported.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// Text that gets its meaning from the field it stands in.
+    Scalar(Scalar),
+    /// `[a, b]` or dashes.
+    Sequence(Vec<Rc<Node>>),
+    /// `{a: b}` or lines of `key: value`.
+    Mapping(Vec<Entry>),
+    /// A scalar that could not be read, for example an unset environment variable. Readers pass over it in silence.
+    Faulty,
+}
+
+/// A scalar before it has a type.
+#[derive(Debug)]
+pub(super) struct Scalar {
+    /// The text after YAML escapes and environment substitution.
+    pub(super) text: String,
+    /// How it was written.
+    pub(super) style: Style,
+}
+
+/// How a scalar was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Without quotes: may mean null, a boolean or a number.
+    Plain,
+    /// In quotes or as a block: text, but fields of other types still read it.
+    Quoted,
+    /// The whole scalar was one `${NAME}`: read like a plain scalar, except that it is never null.
+    Substituted,
+}
+
+/// One `key: value` of a mapping.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The key as written.
+    pub(super) key: String,
+    /// Where the key was written.
+    pub(super) key_at: Position,
+    /// The value.
+    pub(super) value: Rc<Node>,
+    /// Whether the entry came in through a merge key (`<<`).
+    pub(super) merged: bool,
+}
+
+impl Node {
+    /// The scalar here, if it is one.
+    pub(super) fn scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an unquoted null: `null`, `~` or nothing at all.
+    pub(super) fn is_null(&self) -> bool {
+        self.scalar().is_some_and(|scalar| {
+            scalar.style == Style::Plain && matches!(scalar.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+        })
+    }
+
+    /// Whether a mistake here has been reported already.
+    pub(super) fn is_faulty(&self) -> bool {
+        matches!(self.value, Value::Faulty)
+    }
+}

@@ -1,0 +1,69 @@
+//! Advice about plans that will run but may not do what was meant. One line each, first the phase, then what to try.
+
+use super::{DrainRule, PhaseKind, PhasePlan};
+use crate::config::Config;
+use crate::units::Nanos;
+
+/// Grace periods up to this long are not worth a word.
+const LONG_GRACE: Nanos = Nanos::from_secs(60);
+
+pub(super) fn advise(config: &Config, phases: &[PhasePlan]) -> Vec<String> {
+    let mut advice: Vec<String> = phases.iter().flat_map(advise_phase).collect();
+    advice.extend(advise_warmup(phases));
+    if config.endpoint.use_server_token_count == Some(true) {
+        advice.push(
+            "endpoint.use_server_token_count: output tokens are the server's count in any case; input_sequence_length stays the length that \
+             prompts were made with, and the server's own count is usage_prompt_tokens"
+                .to_owned(),
+        );
+    }
+    advice
+}
+
+fn advise_phase(phase: &PhasePlan) -> Vec<String> {
+    let name = &phase.name;
+    let mut advice = Vec::new();
+    if let (Some(concurrency), Some(requests)) = (phase.concurrency, phase.stop.requests)
+        && u64::from(concurrency.get()) > requests
+    {
+        advice.push(format!(
+            "phase {name}: concurrency {concurrency} can never be reached with {requests} requests; raise requests to at least {concurrency}"
+        ));
+    }
+    if phase.stop.requests.is_none() && phase.stop.duration.is_none() {
+        advice.push(format!(
+            "phase {name}: nothing ends it but an interrupt; set a finite duration or requests"
+        ));
+    }
+    if let (DrainRule::Grace(grace), Some(duration)) = (phase.drain, phase.stop.duration)
+        && grace > LONG_GRACE
+        && grace > duration
+    {
+        advice.push(format!(
+            "phase {name}: it may last {} s, because grace_period {} s follows duration {} s",
+            (duration + grace).as_secs_f64(),
+            grace.as_secs_f64(),
+            duration.as_secs_f64()
+        ));
+    }
+    advice
+}
+
+/// Connections are opened up to the concurrency of a phase, so a small warmup leaves the rest for the measurement.
+fn advise_warmup(phases: &[PhasePlan]) -> Option<String> {
+    let first_profiling = phases.iter().position(|phase| phase.kind == PhaseKind::Profiling)?;
+    let (warmups, measured) = phases.split_at(first_profiling);
+    let widest = |phases: &[PhasePlan]| phases.iter().map(|phase| phase.concurrency).max().flatten();
+    let (warm, first) = (widest(warmups)?, measured.first()?);
+    let cold = first.concurrency.filter(|&concurrency| concurrency > warm)?;
+    // A warmup without a cap may have opened any number of connections.
+    if warmups.iter().any(|phase| phase.concurrency.is_none()) {
+        return None;
+    }
+    Some(format!(
+        "phase {}: concurrency {cold} is above the {warm} of the warmup before it, so {} connections are opened while it is measured; raise \
+         the warmup's concurrency to {cold}",
+        first.name,
+        cold.get() - warm.get()
+    ))
+}

@@ -1,0 +1,385 @@
+//! Whole configs to plans.
+
+use super::*;
+use crate::config::parse;
+
+const HEAD: &str = "benchmark:\n  model: org/m\n  dataset: {entries: 3, isl: 8, osl: 4}\n";
+const PHASES: &str = "  phases:\n    - {name: profiling, type: concurrency, requests: 2}\n";
+const ENDPOINT: &str = "  endpoint: {url: \"http://h:8000\", streaming: true}\n";
+
+fn read(text: &str) -> Config {
+    parse("f.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{}", mistakes.render(true)))
+}
+
+fn options() -> BuildOptions {
+    BuildOptions {
+        seed: Some(7),
+        benchmark_id: Some("0123456789ab".to_owned()),
+        ..BuildOptions::default()
+    }
+}
+
+fn plan_of(text: &str) -> Plan {
+    build(&read(text), &options()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+fn with_endpoint(fields: &str) -> Plan {
+    plan_of(&format!("{HEAD}  endpoint: {{{fields}}}\n{PHASES}"))
+}
+
+fn with_phases(phases: &str) -> Plan {
+    plan_of(&format!("{HEAD}{ENDPOINT}  phases:\n{phases}"))
+}
+
+/// The request line and headers of a plan.
+fn head(plan: &Plan) -> String {
+    String::from_utf8(plan.requests.head.to_vec()).expect("heads are ASCII here")
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let plan = with_endpoint("url: h, reset_kv_cache: true, server_profiler: {stop_path: /s}");
+    assert_eq!(plan.endpoint.request_timeout, Some(Nanos::from_secs(21_600)));
+    assert!(!plan.endpoint.streaming);
+    let reset = ResetHook {
+        path: "/reset_prefix_cache".to_owned(),
+        timeout: Nanos::from_secs(30),
+        retry_budget: Nanos::from_secs(60),
+    };
+    assert_eq!(plan.hooks.reset_kv_cache, Some(reset));
+    let profiler = ProfilerHook {
+        start_path: "/start_profile".to_owned(),
+        stop_path: "/s".to_owned(),
+        timeout: Nanos::from_secs(30),
+    };
+    assert_eq!(plan.hooks.server_profiler, Some(profiler));
+    assert_eq!(plan.requests.entries.len(), 3);
+    assert!(plan.artifacts.summary_json && plan.artifacts.records && !plan.artifacts.overwrite);
+    let [phase] = &plan.phases[..] else {
+        panic!("one phase expected")
+    };
+    assert_eq!(phase.concurrency, NonZeroU32::new(1));
+    assert_eq!(
+        (phase.profiling_index, phase.drain),
+        (Some(0), DrainRule::WhileProgressing)
+    );
+    let entries = plan_of(&format!("{}{ENDPOINT}{PHASES}", HEAD.replace("entries: 3, ", "")))
+        .requests
+        .entries
+        .len();
+    assert_eq!(entries, 100);
+}
+
+#[test]
+fn a_timeout_of_zero_or_infinity_is_no_limit() {
+    assert_eq!(with_endpoint("url: h, timeout: 0").endpoint.request_timeout, None);
+    assert_eq!(with_endpoint("url: h, timeout: inf").endpoint.request_timeout, None);
+    assert_eq!(
+        with_endpoint("url: h, timeout: 500ms").endpoint.request_timeout,
+        Some(Nanos::from_millis(500))
+    );
+    assert_eq!(
+        with_endpoint("url: h, timeout: 1e-12").endpoint.request_timeout,
+        Some(Nanos(1))
+    );
+}
+
+#[test]
+fn the_seed_workflow_becomes_four_phases() {
+    let plan = plan_of(include_str!(
+        "../../../../tests/cases/config/valid/seed_multi_phase.yaml"
+    ));
+    let names: Vec<&str> = plan.phases.iter().map(|phase| phase.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["warmup", "baseline_traffic", "cancellation_stress", "recovery_traffic"]
+    );
+    assert_eq!(
+        plan.phases
+            .iter()
+            .map(|phase| phase.profiling_index)
+            .collect::<Vec<_>>(),
+        [None, Some(0), Some(1), Some(2)]
+    );
+    assert_eq!(plan.phases[0].kind, PhaseKind::Warmup);
+    let stress = &plan.phases[2];
+    assert_eq!(
+        stress.stop,
+        StopRule {
+            requests: None,
+            duration: Some(Nanos::from_secs(300))
+        }
+    );
+    assert_eq!(
+        stress.cancellation,
+        Some(CancellationPlan {
+            probability: 0.5,
+            delay: Nanos::ZERO
+        })
+    );
+    assert_eq!(plan.endpoint.target.url, "http://localhost:8000/v1/chat/completions");
+    assert_eq!(plan.endpoint.target.origin, "http://localhost:8000");
+    assert!(plan.artifacts.directory.ends_with("artifacts/multi-phase") && plan.artifacts.directory.is_absolute());
+}
+
+#[test]
+fn stop_and_drain_rules_follow_the_written_fields() {
+    let plan = with_phases(
+        "    - {name: warmup, type: poisson, rate: 5, requests: 9, sessions: 4, duration: 5m}\n    \
+         - {name: a, kind: profiling, type: constant, rate: 2, duration: 2s, grace_period: 0, seamless: true}\n    \
+         - {name: b, kind: profiling, type: concurrency, duration: inf, requests: 3, grace_period: 5}\n    \
+         - {name: c, kind: profiling, type: concurrency, duration: 3, grace_period: inf}\n",
+    );
+    let stop = |index: usize| (plan.phases[index].stop.requests, plan.phases[index].stop.duration);
+    assert_eq!(stop(0), (Some(4), Some(Nanos::from_secs(300))));
+    assert_eq!(stop(2), (Some(3), None));
+    let drains: Vec<DrainRule> = plan.phases.iter().map(|phase| phase.drain).collect();
+    assert_eq!(
+        drains,
+        [
+            DrainRule::WhileProgressing,
+            DrainRule::Grace(Nanos::ZERO),
+            DrainRule::Unbounded,
+            DrainRule::Unbounded
+        ]
+    );
+    assert_eq!(plan.phases[0].arrival, Arrival::Poisson { rate: 5.0 });
+    assert_eq!(
+        (plan.phases[1].arrival, plan.phases[1].concurrency),
+        (Arrival::Constant { rate: 2.0 }, None)
+    );
+    assert!(plan.phases[1].seamless);
+}
+
+#[test]
+fn authorisation_comes_from_headers_or_key_or_url() {
+    assert!(head(&with_endpoint("url: h, api_key: k")).contains("\r\nAuthorization: Bearer k\r\n"));
+    let basic = with_endpoint("url: \"http://u:p%40@h:1/v1?x=1\"");
+    assert!(
+        head(&basic).contains("\r\nAuthorization: Basic dTpwQA==\r\n"),
+        "{}",
+        head(&basic)
+    );
+    assert!(
+        head(&basic).starts_with("POST /v1/chat/completions?x=1 HTTP/1.1\r\n"),
+        "{}",
+        head(&basic)
+    );
+    assert_eq!(basic.endpoint.target.url, "http://h:1/v1/chat/completions?x=1");
+    let own = with_endpoint("url: h, api_key: k, headers: {authorization: mine, X-A: 5, Accept: x}");
+    assert!(head(&own).contains("authorization: mine\r\n") && !head(&own).contains("Bearer"));
+    let control = [("authorization", "mine"), ("X-A", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(own.endpoint.control_headers, control);
+}
+
+#[test]
+fn another_server_takes_the_place_of_host_and_port() {
+    let config = read(&format!("{HEAD}  endpoint: {{url: \"http://prod/v1\"}}\n{PHASES}"));
+    let mock = BuildOptions {
+        target_override: Some("http://127.0.0.1:4000".to_owned()),
+        ..options()
+    };
+    let plan = build(&config, &mock).expect("the plan is sound");
+    assert_eq!(plan.endpoint.target.url, "http://127.0.0.1:4000/v1/chat/completions");
+    assert!(head(&plan).contains("Host: 127.0.0.1:4000\r\n"));
+    assert_eq!(plan.input_config["endpoint"]["urls"][0], "http://127.0.0.1:4000/v1");
+    let bad = BuildOptions {
+        target_override: Some("http://".to_owned()),
+        ..options()
+    };
+    let mistakes = build(&config, &bad).expect_err("no host").to_string();
+    assert!(
+        mistakes.starts_with("f.yaml: the address that replaces endpoint.url"),
+        "{mistakes}"
+    );
+}
+
+#[test]
+fn the_artifact_directory_is_named_after_the_load_unless_written() {
+    let name = |phase: &str| {
+        let plan = with_phases(&format!(
+            "    - {{name: w, kind: warmup, type: concurrency, requests: 1}}\n    - {{name: profiling, {phase}, requests: 2}}\n"
+        ));
+        let directory = plan.artifacts.directory;
+        assert!(directory.parent().is_some_and(|parent| parent.ends_with("artifacts")));
+        directory.file_name().expect("a name").to_string_lossy().into_owned()
+    };
+    assert_eq!(
+        name("type: concurrency, concurrency: 3"),
+        "org_m-openai-chat-concurrency3"
+    );
+    assert_eq!(name("type: poisson, rate: 20"), "org_m-openai-chat-request_rate20.0");
+    assert_eq!(
+        name("type: constant, rate: 0.5, concurrency: 3"),
+        "org_m-openai-chat-concurrency3-request_rate0.5"
+    );
+    let long = HEAD.replace("org/m", &"\u{e9}".repeat(300));
+    let directory = plan_of(&format!("{long}{ENDPOINT}{PHASES}")).artifacts.directory;
+    assert!(directory.file_name().is_some_and(|name| name.len() < 255));
+    let config = read(&format!(
+        "{HEAD}{ENDPOINT}{PHASES}  artifacts: {{dir: here, prefix: x.json, records: false}}\n"
+    ));
+    let plan = build(&config, &options()).expect("the plan is sound");
+    assert_eq!(
+        plan.artifacts.directory,
+        std::env::current_dir().expect("a current directory").join("here")
+    );
+    assert_eq!(
+        (plan.artifacts.prefix.as_deref(), plan.artifacts.records),
+        (Some("x"), false)
+    );
+    let elsewhere = BuildOptions {
+        output_directory: Some(PathBuf::from("/tmp/there")),
+        overwrite: true,
+        ..options()
+    };
+    let plan = build(&config, &elsewhere).expect("the plan is sound");
+    assert_eq!(
+        (plan.artifacts.directory, plan.artifacts.overwrite),
+        (PathBuf::from("/tmp/there"), true)
+    );
+    assert_eq!(plan.input_config["artifacts"]["dir"], "/tmp/there");
+}
+
+#[test]
+fn seeds_come_from_the_options_then_the_file_then_chance() {
+    let config = read(&format!("random_seed: 3\n{HEAD}{ENDPOINT}{PHASES}"));
+    assert_eq!(build(&config, &options()).expect("sound").seed, 7);
+    let from_file = build(&config, &BuildOptions::default()).expect("sound");
+    assert_eq!(from_file.seed, 3);
+    assert_eq!(from_file.benchmark_id.len(), 12);
+    assert!(
+        from_file
+            .benchmark_id
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    );
+    let unseeded = read(&format!("{HEAD}{ENDPOINT}{PHASES}"));
+    let draw = || build(&unseeded, &BuildOptions::default()).expect("sound");
+    let (one, two) = (draw(), draw());
+    assert_ne!((one.seed, one.benchmark_id), (two.seed, two.benchmark_id));
+}
+
+#[test]
+fn a_dataset_seed_binds_the_prompts_alone() {
+    let bodies = |dataset: &str, seed: u64| {
+        let text = format!("{}{ENDPOINT}{PHASES}", HEAD.replace("entries: 3", dataset));
+        let plan = build(
+            &read(&text),
+            &BuildOptions {
+                seed: Some(seed),
+                ..options()
+            },
+        )
+        .expect("sound");
+        plan.requests
+            .entries
+            .iter()
+            .map(|image| image.tail.to_vec())
+            .collect::<Vec<_>>()
+    };
+    assert_ne!(bodies("entries: 3", 1), bodies("entries: 3", 2));
+    assert_eq!(
+        bodies("entries: 3, random_seed: -1", 1),
+        bodies("entries: 3, random_seed: -1", 2)
+    );
+}
+
+#[test]
+fn the_echo_names_what_is_set_and_hides_secrets() {
+    let text = "benchmark:\n  model: m\n  \
+        endpoint: {url: \"http://u:hunter2@h:1/v1?api_key=hunter2\", streaming: true, timeout: inf, headers: {X-Api-Key: hunter2, X-A: 5}, \
+        extra: {a: {token: hunter2, b: 1}}, reset_kv_cache: true}\n  \
+        dataset: {isl: 64, osl: {mean: 16, stddev: 2}}\n  \
+        phases:\n    - {name: warmup, type: concurrency, concurrency: 2, duration: 2s}\n    \
+        - {name: p, kind: profiling, type: poisson, rate: 4, requests: 6, cancellation: {rate: 5}, seamless: true}\n  \
+        tokenizer: builtin\n  runtime: {ui: none}\n";
+    let plan = plan_of(text);
+    let expected = serde_json::json!({
+        "models": {"items": [{"name": "m"}]},
+        "endpoint": {
+            "urls": ["http://<redacted>@h:1/v1?api_key=<redacted>"],
+            "type": "chat",
+            "timeout": "inf",
+            "streaming": true,
+            "headers": {"X-Api-Key": "<redacted>", "X-A": "5"},
+            "extra": {"a": {"token": "<redacted>", "b": 1}},
+            "reset_kv_cache": {},
+        },
+        "datasets": [{"name": "default", "type": "synthetic", "prompts": {"isl": {"value": 64.0}, "osl": {"mean": 16.0, "stddev": 2.0}}}],
+        "phases": [
+            {"name": "warmup", "kind": "warmup", "type": "concurrency", "exclude_from_results": true, "duration": 2.0, "concurrency": 2},
+            {"name": "p", "kind": "profiling", "type": "poisson", "requests": 6, "rate": 4.0, "cancellation": {"rate": 5.0, "delay": 0.0},
+             "seamless": true},
+        ],
+        "tokenizer": {"name": "builtin"},
+        "runtime": {"ui": "none"},
+    });
+    assert_eq!(
+        serde_json::to_string(&plan.input_config).expect("json"),
+        serde_json::to_string(&expected).expect("json")
+    );
+}
+
+#[test]
+fn the_echo_loads_again_and_gives_the_same_plan() {
+    let text = format!(
+        "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
+         use_legacy_max_tokens: on, connection_reuse: pooled, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
+         - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
+         - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
+         artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
+    );
+    let first = plan_of(&text);
+    let again = plan_of(&serde_json::json!({ "benchmark": first.input_config }).to_string());
+    assert_eq!(first.phases, again.phases);
+    assert_eq!(
+        (first.hooks.reset_kv_cache, first.hooks.server_profiler),
+        (again.hooks.reset_kv_cache, again.hooks.server_profiler)
+    );
+    assert_eq!(first.artifacts, again.artifacts);
+    assert_eq!(first.requests.head, again.requests.head);
+    assert_eq!(first.requests.ids.template, again.requests.ids.template);
+    assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
+    assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
+    assert_eq!(first.input_config, again.input_config);
+}
+
+#[test]
+fn advice_names_what_the_user_may_not_have_meant() {
+    let warnings = |phases: &str| with_phases(phases).warnings.join("\n");
+    let phase = |fields: &str| format!("    - {{name: p, kind: profiling, type: concurrency, {fields}}}\n");
+    assert_eq!(warnings(&phase("concurrency: 10, requests: 10")), "");
+    assert!(warnings(&phase("concurrency: 11, requests: 10")).contains("phase p: concurrency 11 can never be reached"));
+    assert!(warnings(&phase("duration: inf")).contains("nothing ends it but an interrupt"));
+    assert_eq!(warnings(&phase("duration: 10, grace_period: 60")), "");
+    assert!(warnings(&phase("duration: 10, grace_period: 3600")).contains("it may last 3610 s"));
+    let warmup = |concurrency: u32| {
+        format!("    - {{name: warmup, type: concurrency, concurrency: {concurrency}, requests: 99}}\n")
+    };
+    let measured = phase("concurrency: 8, duration: 5");
+    assert_eq!(warnings(&format!("{}{measured}", warmup(8))), "");
+    assert!(warnings(&format!("{}{measured}", warmup(3))).contains("5 connections are opened while it is measured"));
+    let uncapped = "    - {name: w, kind: warmup, type: poisson, rate: 9, requests: 99}\n";
+    assert_eq!(warnings(&format!("{}{uncapped}{measured}", warmup(3))), "");
+    assert!(with_endpoint("url: h, use_server_token_count: true").warnings[0].contains("usage_prompt_tokens"));
+}
+
+#[test]
+fn what_cannot_be_rendered_is_reported_at_its_section() {
+    let mistakes = |text: String| build(&read(&text), &options()).expect_err("not renderable").to_string();
+    let long = "X".repeat(300);
+    let found = mistakes(format!(
+        "{HEAD}  endpoint: {{url: h, session_header: {long}}}\n{PHASES}"
+    ));
+    assert!(
+        found.starts_with("f.yaml:4:13: benchmark: endpoint.session_header: "),
+        "{found}"
+    );
+    let huge = HEAD.replace("entries: 3, isl: 8", "entries: 100000, isl: 100000");
+    let found = mistakes(format!("{huge}{ENDPOINT}{PHASES}"));
+    assert!(
+        found.starts_with("f.yaml:3:12: benchmark: dataset.entries: "),
+        "{found}"
+    );
+}

@@ -1,0 +1,81 @@
+//! Where artifacts go, and what they are called, when the config leaves it open.
+
+use std::path::PathBuf;
+
+use crate::config::{Config, PhaseKind, PhaseType};
+
+/// Longest part of a directory name that comes from the model: the rest and the limit of file systems (255 bytes) leave room.
+const MODEL_BYTES_MAX: usize = 150;
+
+/// Endings that a prefix may carry over from the name of a file; the longer ones first, because they contain the shorter.
+const KNOWN_SUFFIXES: [&str; 13] = [
+    "_server_metrics.parquet",
+    "_server_metrics.jsonl",
+    "_server_metrics.json",
+    "_server_metrics.csv",
+    "_gpu_telemetry.jsonl",
+    "_timeslices.json",
+    "_timeslices.csv",
+    "_outputs.json",
+    "_console.txt",
+    "_raw.jsonl",
+    ".jsonl",
+    ".json",
+    ".csv",
+];
+
+/// The directory of the config, or one named after model, API and load: `artifacts/<model>-openai-chat-<stimulus>`.
+pub(super) fn of(config: &Config) -> PathBuf {
+    match &config.artifacts.dir {
+        Some(dir) => PathBuf::from(dir),
+        None => PathBuf::from("artifacts").join(format!("{}-openai-chat-{}", model(config), stimulus(config))),
+    }
+}
+
+/// The first model as part of a file name.
+fn model(config: &Config) -> String {
+    let name = config.models.first().map_or("", String::as_str);
+    let mut safe = name.replace('/', "_");
+    let cut = (0..=safe.len().min(MODEL_BYTES_MAX))
+        .rev()
+        .find(|&at| safe.is_char_boundary(at))
+        .unwrap_or(0);
+    safe.truncate(cut);
+    safe
+}
+
+/// The load of the first measured phase.
+fn stimulus(config: &Config) -> String {
+    let first = config.phases.iter().find(|phase| phase.kind == PhaseKind::Profiling);
+    let phase = first.expect("a config without mistakes has a profiling phase");
+    let concurrency = phase.concurrency.map(|concurrency| format!("concurrency{concurrency}"));
+    let rate = match phase.load {
+        PhaseType::Concurrency => None,
+        // Debug formatting keeps the fraction of whole rates, as in request_rate20.0.
+        PhaseType::Constant { rate } | PhaseType::Poisson { rate } => Some(format!("request_rate{rate:?}")),
+    };
+    concurrency.into_iter().chain(rate).collect::<Vec<_>>().join("-")
+}
+
+/// A prefix without the ending of an export.
+pub(super) fn base_name(prefix: &str) -> String {
+    let bare = KNOWN_SUFFIXES
+        .iter()
+        .find_map(|suffix| prefix.strip_suffix(suffix))
+        .filter(|bare| !bare.is_empty());
+    bare.unwrap_or(prefix).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_loses_the_ending_of_an_export() {
+        assert_eq!(base_name("run1.json"), "run1");
+        assert_eq!(base_name("run1_raw.jsonl"), "run1");
+        assert_eq!(base_name("run1_server_metrics.json"), "run1");
+        assert_eq!(base_name("run.1"), "run.1");
+        assert_eq!(base_name("_raw.jsonl"), "_raw.jsonl");
+    }
+}

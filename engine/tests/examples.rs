@@ -1,0 +1,67 @@
+//! Every file in `examples/` is a plan without a word of advice against it, and says how to run it.
+
+use std::path::Path;
+
+use ringload_engine::config;
+use ringload_engine::plan::{BuildOptions, DrainRule, Plan, build};
+
+fn plan(name: &str) -> Plan {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
+    let text = std::fs::read_to_string(&path).expect("the example is readable");
+    assert!(
+        text.contains(&format!("ringload profile --config examples/{name}")),
+        "{name} does not say how to run it"
+    );
+    let config = config::parse(name, text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    build(&config, &BuildOptions::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+#[test]
+fn every_example_is_sound() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .expect("the examples are there")
+        .map(|entry| {
+            entry
+                .expect("the directory is readable")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .filter(|name| name.ends_with(".yaml"))
+        .collect();
+    names.sort();
+    for expected in [
+        "hooks.yaml",
+        "multi-phase.yaml",
+        "poisson.yaml",
+        "quickstart.yaml",
+        "seamless.yaml",
+    ] {
+        assert!(names.iter().any(|name| name == expected), "{expected} is missing");
+    }
+    for name in names {
+        let plan = plan(&name);
+        let warnings: Vec<&String> = plan
+            .warnings
+            .iter()
+            .filter(|warning| !warning.contains("connections are opened"))
+            .collect();
+        assert!(warnings.is_empty(), "{name}: {warnings:?}");
+    }
+}
+
+#[test]
+fn the_examples_show_what_they_are_named_after() {
+    assert_eq!(plan("quickstart.yaml").phases[0].stop.requests, Some(100));
+    assert_eq!(plan("multi-phase.yaml").phases.len(), 4);
+    assert!(matches!(plan("poisson.yaml").phases[1].drain, DrainRule::Grace(_)));
+    let seamless: Vec<bool> = plan("seamless.yaml")
+        .phases
+        .iter()
+        .map(|phase| phase.seamless)
+        .collect();
+    assert_eq!(seamless, [false, true, false]);
+    let hooks = plan("hooks.yaml").hooks;
+    assert!(hooks.reset_kv_cache.is_some() && hooks.server_profiler.is_some());
+}
