@@ -16,11 +16,18 @@ pub fn ringload() -> &'static Path {
     PROGRAM.get_or_init(|| {
         let test = std::env::current_exe().expect("a test has a path");
         // target/<profile>/deps/<test>
-        let profile = test.ancestors().nth(2).expect("a test lies two folders below its profile");
+        let profile = test
+            .ancestors()
+            .nth(2)
+            .expect("a test lies two folders below its profile");
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "ringload", "--bin", "ringload"]);
-        build.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
-        build.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target folder"));
+        build
+            .arg("--manifest-path")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+        build
+            .arg("--target-dir")
+            .arg(profile.parent().expect("a profile lies in a target folder"));
         if profile.ends_with("release") {
             build.arg("--release");
         }

@@ -131,7 +131,10 @@ impl<'a> Books<'a> {
         let arrivals = ledger.len();
         let mut by_id: HashMap<String, LedgerEntry> = HashMap::new();
         for entry in ledger {
-            let identity = entry.request_id.clone().expect("every request of the engine carries an id");
+            let identity = entry
+                .request_id
+                .clone()
+                .expect("every request of the engine carries an id");
             if let Some(twice) = by_id.insert(identity, entry) {
                 panic!("arrived twice: {twice:?}");
             }
@@ -151,7 +154,10 @@ impl<'a> Books<'a> {
                 entry.request_bytes, lengths[&record.metadata.conversation_id],
                 "{record:?} against {entry:?}"
             );
-            assert_eq!(entry.session.as_deref(), Some(record.metadata.x_correlation_id.as_str()));
+            assert_eq!(
+                entry.session.as_deref(),
+                Some(record.metadata.x_correlation_id.as_str())
+            );
             books.matched.push((record, entry));
         }
         assert!(by_id.is_empty(), "{arrivals} arrived; without a record: {by_id:?}");

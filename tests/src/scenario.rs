@@ -169,7 +169,10 @@ impl Scenario {
     /// Runs it on a thread of its own.
     pub fn start(self) -> Running {
         let temporary = tempfile::tempdir().expect("a temporary directory");
-        let directory = self.directory.clone().unwrap_or_else(|| temporary.path().join("results"));
+        let directory = self
+            .directory
+            .clone()
+            .unwrap_or_else(|| temporary.path().join("results"));
         Running::start(self.plan(directory), self.cores, temporary)
     }
 

@@ -46,7 +46,11 @@ fn assert_plateau(run: &Run, books: &Books<'_>, concurrency: usize) {
         .iter()
         .map(|(_, entry)| entry.in_flight_at_arrival)
         .collect();
-    assert_eq!(arrivals.iter().max(), Some(&(concurrency as u64)), "in flight at arrival");
+    assert_eq!(
+        arrivals.iter().max(),
+        Some(&(concurrency as u64)),
+        "in flight at arrival"
+    );
     let seen = server_spans(books.matched.iter().map(|(_, entry)| entry));
     assert_eq!(most_open(&seen), concurrency, "in flight at the server");
     let held = spans(&run.records);
