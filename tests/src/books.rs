@@ -127,7 +127,7 @@ impl<'a> Books<'a> {
     /// # Panics
     /// If they differ.
     pub fn compare(run: &'a Run, server: &MockServer) -> Self {
-        let ledger = settled_ledger(server);
+        let ledger = settled_ledger(server, connections_made(run));
         let arrivals = ledger.len();
         let mut by_id: HashMap<String, LedgerEntry> = HashMap::new();
         for entry in ledger {
@@ -160,7 +160,12 @@ impl<'a> Books<'a> {
             );
             books.matched.push((record, entry));
         }
-        assert!(by_id.is_empty(), "{arrivals} arrived; without a record: {by_id:?}");
+        assert!(
+            by_id.is_empty(),
+            "{arrivals} arrived, {} without a record, one of them: {:?}",
+            by_id.len(),
+            by_id.values().next()
+        );
         books.matched.sort_by_key(|(_, entry)| entry.receive_complete_ns);
         books
     }
@@ -171,7 +176,13 @@ impl<'a> Books<'a> {
     /// If one did not, or the books differ.
     pub fn complete(run: &'a Run, server: &MockServer) -> Self {
         let books = Self::compare(run, server);
-        assert!(books.unseen.is_empty(), "never arrived: {:?}", books.unseen);
+        let unseen = &books.unseen;
+        assert!(
+            unseen.is_empty(),
+            "{} never arrived, the first: {:?}",
+            unseen.len(),
+            unseen[0]
+        );
         books
     }
 
@@ -183,6 +194,18 @@ impl<'a> Books<'a> {
             .map(|(_, entry)| entry)
             .collect()
     }
+}
+
+/// Connections that reached a server: all that were opened but those that were refused.
+fn connections_made(run: &Run) -> u64 {
+    let root = run.root();
+    let cores = root["ringload"]["cores"].as_array().expect("the facts of every core");
+    let opened: u64 = cores
+        .iter()
+        .map(|core| core["connections_opened"].as_u64().expect("a count"))
+        .sum();
+    let refused = |record: &&Record| record.error.as_ref().is_some_and(|error| error.kind == "ConnectionRefusedError");
+    opened - run.records.iter().filter(refused).count() as u64
 }
 
 /// Length of each body by conversation, from what the engine planned; `inputs.json` must hold the same bodies.

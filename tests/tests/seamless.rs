@@ -124,7 +124,7 @@ fn a_smaller_successor_waits_until_there_is_room() {
 
 #[test]
 fn three_seamless_phases_overlap_and_each_keeps_its_own_count() {
-    let server = mock(|options| options.ttft = ms(900));
+    let server = mock(|options| options.ttft = ms(1_800));
     let run = Scenario::new(server.address())
         .cores(2)
         .phase(Phase::closed("a", 2).lasting(ms(300)))
