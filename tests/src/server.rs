@@ -1,6 +1,10 @@
 //! Servers to test against, and addresses without one.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringload_mock_server::{LedgerEntry, MockServer, Options};
@@ -59,4 +63,126 @@ pub fn settled_ledger(server: &MockServer, connections: u64) -> Vec<LedgerEntry>
 /// Paths of the control calls, in order of arrival.
 pub fn control_paths(server: &MockServer) -> Vec<String> {
     server.control_log().into_iter().map(|entry| entry.path).collect()
+}
+
+/// How a [`FickleServer`] treats the second request of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fickle {
+    /// Reads it and closes without an answer (FIN).
+    Close,
+    /// Closes with the request half read (RST).
+    Reset,
+    /// Answers with half a status line, then closes.
+    HalfAnswer,
+}
+
+/// A server that answers the first request of each connection and fails the second, as one whose keep-alive ends at the moment of reuse. The
+/// mock cannot do this: whether its close or the next request comes first is a race.
+pub struct FickleServer {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    seen: Arc<AtomicU64>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+const WHOLE_ANSWER: &str = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#;
+
+impl FickleServer {
+    /// Starts it on a free port.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn start(manner: Fickle) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let (stopping, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, counter) = (Arc::clone(&stopping), Arc::clone(&seen));
+        let acceptor = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                let (stream, counter) = (stream.expect("a connection"), Arc::clone(&counter));
+                std::thread::spawn(move || serve_once(&stream, manner, &counter));
+            }
+        });
+        Self {
+            address,
+            stopping,
+            seen,
+            acceptor: Some(acceptor),
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests of which the first byte has arrived.
+    pub fn requests_seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for FickleServer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // The acceptor looks at the flag when a connection comes.
+        let _ = TcpStream::connect(self.address);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+fn serve_once(stream: &TcpStream, manner: Fickle, seen: &AtomicU64) {
+    let mut reader = BufReader::new(stream);
+    if read_request(&mut reader, seen).is_none() {
+        return;
+    }
+    let length = WHOLE_ANSWER.len();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+    let mut writer = stream;
+    if writer.write_all(format!("{head}{WHOLE_ANSWER}").as_bytes()).is_err() {
+        return;
+    }
+    match manner {
+        Fickle::Close => drop(read_request(&mut reader, seen)),
+        Fickle::Reset => {
+            // Unread bytes in the kernel's buffer turn the close into a reset; a larger reader would take them all.
+            let mut one = [0];
+            if matches!((&mut &*stream).read(&mut one), Ok(1)) {
+                seen.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        Fickle::HalfAnswer => {
+            if read_request(&mut reader, seen).is_some() {
+                let _ = writer.write_all(b"HTTP/1.1 2");
+            }
+        }
+    }
+}
+
+/// Reads one request with a body; `None` at the end of the connection.
+fn read_request(reader: &mut BufReader<&TcpStream>, seen: &AtomicU64) -> Option<()> {
+    let mut length = 0;
+    let mut line = String::new();
+    let mut first = true;
+    loop {
+        line.clear();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if std::mem::take(&mut first) {
+            seen.fetch_add(1, Ordering::AcqRel);
+        }
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
+            Some(_) => {}
+            None if line.trim_end().is_empty() => break,
+            None => {}
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).ok()
 }
