@@ -58,11 +58,18 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         cores: args.cores,
         interrupt,
     };
-    let result = engine::run(plan, options, &mut |snapshot| progress.show(snapshot));
+    let result = engine::run(&plan, &options, &mut |snapshot| progress.show(snapshot));
     progress.clear();
     let outcome = match result {
         Ok(outcome) => outcome,
-        Err(error) => return failed(&console::error_block(&error)),
+        Err(error) => {
+            console::note(&console::error_block(&error));
+            return match error.interrupted_by() {
+                Some(signal) => Exit::Interrupted(signal),
+                None if error.is_usage() => Exit::Usage,
+                None => Exit::RunFailed,
+            };
+        }
     };
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
     let exit = conclude(&outcome, &told);
@@ -104,11 +111,12 @@ fn verdict(interrupted: Option<i32>, failure: Option<&str>, aggregate: Option<&S
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
     }
-    // Requests that were cancelled on purpose are no failures, so a run of cancellations alone is a success.
+    // A run without a single success has measured nothing, whatever the reason; cancelling everything is one.
     if let Some(scope) = aggregate
         && scope.counts.succeeded == 0
-        && scope.counts.failed > 0
+        && scope.counts.sent > 0
     {
+        let counts = scope.counts;
         let most = scope.errors.first().map_or(String::new(), |error| {
             format!(
                 "; the most frequent error ({} x): {}",
@@ -116,7 +124,12 @@ fn verdict(interrupted: Option<i32>, failure: Option<&str>, aggregate: Option<&S
                 table::one_line(error)
             )
         });
-        let reason = format!("no request succeeded and {} failed{most}", grouped(scope.counts.failed));
+        let reason = format!(
+            "no request succeeded: {} failed, {} cancelled, {} cut{most}",
+            grouped(counts.failed),
+            grouped(counts.cancelled),
+            grouped(counts.truncated)
+        );
         return (Exit::RunFailed, Some(reason));
     }
     (Exit::Success, None)
@@ -226,7 +239,7 @@ mod tests {
             (
                 Exit::RunFailed,
                 Some(
-                    "no request succeeded and 1,200 failed; the most frequent error (1,100 x): \
+                    "no request succeeded: 1,200 failed, 5 cancelled, 0 cut; the most frequent error (1,100 x): \
                      503 Service Unavailable: busy again"
                         .into()
                 )
@@ -249,13 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_cancellations_alone_is_no_failure() {
+    fn a_run_of_cancellations_alone_has_measured_nothing() {
         let counts = Tally {
             sent: 10,
             cancelled: 10,
             ..Tally::default()
         };
-        assert_eq!(verdict(None, None, Some(&scope(counts, &[]))), (Exit::Success, None));
+        let (exit, reason) = verdict(None, None, Some(&scope(counts, &[])));
+        assert_eq!(exit, Exit::RunFailed);
+        assert_eq!(
+            reason.as_deref(),
+            Some("no request succeeded: 0 failed, 10 cancelled, 0 cut")
+        );
     }
 
     #[test]
