@@ -113,6 +113,15 @@ fn an_own_key_wins_over_a_merged_one_in_the_other_spelling() {
 }
 
 #[test]
+fn merging_into_free_keys_keeps_the_first_of_each() {
+    let text = SAMPLE
+        .text()
+        .replace("url: ", "extra: {<<: [{a: 1, b: 2}, {b: 3, c: 4}], a: 5}, url: ");
+    let extra = serde_json::to_string(&read(&text).endpoint.extra).expect("extra is JSON");
+    assert_eq!(extra, r#"{"a":5,"b":2,"c":4}"#);
+}
+
+#[test]
 fn misused_anchors_and_merges_are_mistakes() {
     one_mistake("a: *nope\n", "1:4", "not valid YAML");
     one_mistake("a: &x [*x]\n", "1:8: a[0]", "inside its own anchor");
