@@ -303,6 +303,7 @@ impl Core {
                 .slab
                 .get(index)
                 .request
+                .as_ref()
                 .is_some_and(|request| request.serial == serial);
             if still_there {
                 self.cancel(index, now);
@@ -357,8 +358,14 @@ impl Core {
         }
     }
 
-    /// Tells the coordinator what it waits for.
+    /// Shows what anyone may see, and tells the coordinator what it waits for.
     fn publish(&mut self) {
+        let oldest = self
+            .slab
+            .oldest()
+            .and_then(|index| self.slab.peek(index).request.as_ref());
+        let since = oldest.map(|request| request.issued);
+        self.exchange.links[self.id.index()].progress.show_oldest(since);
         let wanted = self.progressed && self.exchange.attention.load(Ordering::Relaxed);
         if self.notify || wanted {
             self.exchange.coordinator.wake();
