@@ -14,7 +14,7 @@ use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
 use crate::reactor::CoreReport;
 use crate::record::ErrorDetail;
-use crate::report::{Collector, RunEnd};
+use crate::report::{Collector, RunEnd, ScopeReport};
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
 pub(super) fn write(
@@ -72,6 +72,10 @@ pub(super) fn write(
         (None, None) => RunEnd::Complete,
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
+    // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
+    if failure.is_none() && signal.is_none() {
+        failure = in_vain(&report.aggregate);
+    }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
     let engine = facts::collect(
         placement,
@@ -101,6 +105,27 @@ pub(super) fn write(
         failure,
         warnings,
     }
+}
+
+/// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.
+fn in_vain(aggregate: &ScopeReport) -> Option<String> {
+    let counts = aggregate.counts;
+    if counts.sent == 0 || counts.succeeded > 0 {
+        return None;
+    }
+    let mut line = format!(
+        "no request succeeded: {} failed, {} were cancelled, {} were cut",
+        counts.failed, counts.cancelled, counts.truncated
+    );
+    if let Some(error) = aggregate.errors.first() {
+        let code = error.code.map_or(String::new(), |code| format!("{code} "));
+        let message = error.message.lines().next().unwrap_or_default();
+        line.push_str(&format!(
+            "; the most frequent error ({} x): {code}{}: {message}",
+            error.count, error.type_name
+        ));
+    }
+    Some(line)
 }
 
 fn read_records(

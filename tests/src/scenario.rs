@@ -1,0 +1,230 @@
+//! What a test runs: plans built by hand, so that a test shows all that matters to it and nothing else.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::plan::render::{RenderInputs, render_chat};
+use ringload_engine::plan::{
+    ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+};
+use ringload_engine::units::Nanos;
+use serde_json::{Map, json};
+
+use crate::phase::{Phase, number};
+use crate::run::{Run, Running};
+
+const MODEL: &str = "mock-model";
+const PATH: &str = "/v1/chat/completions";
+
+/// A workflow against one server.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    address: SocketAddr,
+    phases: Vec<Phase>,
+    streaming: bool,
+    entries: u32,
+    isl: LengthDistribution,
+    osl: Option<LengthDistribution>,
+    seed: u64,
+    cores: u16,
+    request_timeout: Option<Duration>,
+    hooks: HookPlan,
+    directory: Option<PathBuf>,
+    overwrite: bool,
+    records: bool,
+}
+
+impl Scenario {
+    /// Streamed requests with short prompts of different lengths to `address`, sent by one core.
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            phases: Vec::new(),
+            streaming: true,
+            entries: 16,
+            isl: LengthDistribution::Normal {
+                mean: 40.0,
+                stddev: 15.0,
+            },
+            osl: None,
+            seed: 42,
+            cores: 1,
+            request_timeout: Some(Duration::from_secs(30)),
+            hooks: HookPlan::default(),
+            directory: None,
+            overwrite: false,
+            records: true,
+        }
+    }
+
+    /// Appends a phase.
+    #[must_use]
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.phases.push(phase);
+        self
+    }
+
+    /// Asks for whole answers and not for streams.
+    #[must_use]
+    pub fn whole_answers(mut self) -> Self {
+        self.streaming = false;
+        self
+    }
+
+    /// Entries of the data set.
+    #[must_use]
+    pub fn entries(mut self, entries: u32) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// Tokens of every prompt.
+    #[must_use]
+    pub fn prompt_tokens(mut self, tokens: u32) -> Self {
+        self.isl = LengthDistribution::Fixed(tokens);
+        self
+    }
+
+    /// Tokens to ask for.
+    #[must_use]
+    pub fn output_tokens(mut self, tokens: u32) -> Self {
+        self.osl = Some(LengthDistribution::Fixed(tokens));
+        self
+    }
+
+    /// Root of the random streams.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Cores that send.
+    #[must_use]
+    pub fn cores(mut self, cores: u16) -> Self {
+        self.cores = cores;
+        self
+    }
+
+    /// Longest life of a request.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Resets the server's cache before the load.
+    #[must_use]
+    pub fn reset(mut self, path: &str) -> Self {
+        self.hooks.reset_kv_cache = Some(ResetHook {
+            path: path.to_owned(),
+            timeout: Nanos::from_secs(5),
+            retry_budget: Nanos::from_secs(10),
+        });
+        self
+    }
+
+    /// Profiles the server around profiling phases.
+    #[must_use]
+    pub fn profiler(mut self, start_path: &str, stop_path: &str) -> Self {
+        self.hooks.server_profiler = Some(ProfilerHook {
+            start_path: start_path.to_owned(),
+            stop_path: stop_path.to_owned(),
+            timeout: Nanos::from_secs(5),
+        });
+        self
+    }
+
+    /// Writes here and not into a fresh temporary directory.
+    #[must_use]
+    pub fn directory(mut self, directory: &Path) -> Self {
+        self.directory = Some(directory.to_owned());
+        self
+    }
+
+    /// Allows the removal of earlier results.
+    #[must_use]
+    pub fn overwrite(mut self) -> Self {
+        self.overwrite = true;
+        self
+    }
+
+    /// Keeps histograms instead of records.
+    #[must_use]
+    pub fn without_records(mut self) -> Self {
+        self.records = false;
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// If it does not end in time, is refused, or loses count of a request.
+    pub fn run(self) -> Run {
+        self.start().finish()
+    }
+
+    /// Runs it on a thread of its own.
+    pub fn start(self) -> Running {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = self
+            .directory
+            .clone()
+            .unwrap_or_else(|| temporary.path().join("results"));
+        Running::start(self.plan(directory), self.cores, temporary)
+    }
+
+    fn plan(&self, directory: PathBuf) -> Plan {
+        let authority = self.address.to_string();
+        let origin = format!("http://{authority}");
+        let target = Target {
+            url: format!("{origin}{PATH}"),
+            host: self.address.ip().to_string(),
+            port: self.address.port(),
+            authority,
+            path: PATH.to_owned(),
+            origin,
+        };
+        let requests = render_chat(RenderInputs {
+            target: &target,
+            model: MODEL,
+            streaming: self.streaming,
+            use_legacy_max_tokens: false,
+            headers: &[],
+            session_header: None,
+            extra: &Map::new(),
+            entries: self.entries,
+            isl: Some(self.isl),
+            osl: self.osl,
+            seed: self.seed,
+        })
+        .expect("requests can be made of these settings");
+        Plan {
+            benchmark_id: "0123456789ab".to_owned(),
+            seed: self.seed,
+            models: vec![MODEL.to_owned()],
+            endpoint: EndpointPlan {
+                kind: EndpointKind::Chat,
+                target,
+                streaming: self.streaming,
+                request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                control_headers: Vec::new(),
+            },
+            requests,
+            phases: number(self.phases.clone()),
+            hooks: self.hooks.clone(),
+            artifacts: ArtifactPlan {
+                directory,
+                overwrite: self.overwrite,
+                summary_json: true,
+                records: self.records,
+                prefix: None,
+            },
+            input_config: json!({}),
+            command: "end-to-end test".to_owned(),
+            warnings: Vec::new(),
+        }
+    }
+}
