@@ -204,7 +204,12 @@ fn connections_made(run: &Run) -> u64 {
         .iter()
         .map(|core| core["connections_opened"].as_u64().expect("a count"))
         .sum();
-    let refused = |record: &&Record| record.error.as_ref().is_some_and(|error| error.kind == "ConnectionRefusedError");
+    let refused = |record: &&Record| {
+        record
+            .error
+            .as_ref()
+            .is_some_and(|error| error.kind == "ConnectionRefusedError")
+    };
     opened - run.records.iter().filter(refused).count() as u64
 }
 

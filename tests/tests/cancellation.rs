@@ -45,7 +45,12 @@ fn a_request_cancelled_at_once_has_been_sent_whole() {
         }
         assert_eq!(server.counters().disconnects_before_end, 50, "{what}");
         let root = run.root();
-        for success_only in ["request_count", "request_latency", "time_to_first_token", "request_throughput"] {
+        for success_only in [
+            "request_count",
+            "request_latency",
+            "time_to_first_token",
+            "request_throughput",
+        ] {
             assert!(root.get(success_only).is_none(), "{what}: {success_only}");
         }
         assert_eq!(root["error_request_count"]["avg"], 50.0, "{what}");
@@ -59,7 +64,10 @@ fn a_run_of_cancellations_alone_fails_and_one_good_phase_saves_it() {
         .phase(Phase::closed("storm", 4).requests(10).cancelling(1.0, Duration::ZERO))
         .run();
     let reason = alone.outcome.failure.as_deref().expect("nothing succeeded");
-    assert!(reason.contains("no request succeeded") && reason.contains("10 were cancelled"), "{reason}");
+    assert!(
+        reason.contains("no request succeeded") && reason.contains("10 were cancelled"),
+        "{reason}"
+    );
 
     let server = mock(|options| options.ttft = ms(20));
     let saved = Scenario::new(server.address())
@@ -67,7 +75,10 @@ fn a_run_of_cancellations_alone_fails_and_one_good_phase_saves_it() {
         .phase(Phase::closed("recovery", 4).requests(10))
         .run();
     assert_eq!(saved.outcome.failure, None);
-    assert_eq!((saved.counts("storm").cancelled, saved.counts("recovery").succeeded), (10, 10));
+    assert_eq!(
+        (saved.counts("storm").cancelled, saved.counts("recovery").succeeded),
+        (10, 10)
+    );
     assert_eq!(saved.root()["request_count"]["avg"], 10.0);
     assert_eq!(saved.root()["error_request_count"]["avg"], 10.0);
     Books::complete(&saved, &server);

@@ -114,7 +114,10 @@ fn a_poisson_schedule_is_the_same_for_one_seed_and_phase_on_any_number_of_cores(
     let offsets = |run: &Run| -> Vec<u64> {
         let start = run.phase("load").start_ns;
         let records = scheduled(run, "load");
-        records.iter().map(|record| record.metadata.credit_issued_ns - start).collect()
+        records
+            .iter()
+            .map(|record| record.metadata.credit_issued_ns - start)
+            .collect()
     };
     let differences: Vec<f64> = offsets(&one)
         .iter()
@@ -124,7 +127,10 @@ fn a_poisson_schedule_is_the_same_for_one_seed_and_phase_on_any_number_of_cores(
     assert!(mean(&differences) < 20e6, "{differences:?}");
     for (seed, name) in [(4, "load"), (3, "other")] {
         let (_, other) = poisson(seed, name, 1);
-        assert!((sum - other).abs() > 1e6, "seed {seed}, phase {name}: {sum} and {other}");
+        assert!(
+            (sum - other).abs() > 1e6,
+            "seed {seed}, phase {name}: {sum} and {other}"
+        );
     }
 }
 
@@ -135,7 +141,10 @@ fn poisson_gaps_vary_as_much_as_their_mean() {
         .iter()
         .map(|record| record.metadata.credit_issued_ns)
         .collect();
-    let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect();
+    let gaps: Vec<f64> = starts
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
+        .collect();
     let coefficient = ringload_tests::statistics::deviation(&gaps) / mean(&gaps);
     // 1 for exponential gaps, 0 for even ones; 119 gaps give a standard error below 0.1.
     assert!((0.6..1.5).contains(&coefficient), "{coefficient}");
@@ -198,7 +207,10 @@ fn a_stalling_server_does_not_shift_the_sends() {
     let answers = books.matched.iter().filter_map(|(_, entry)| entry.first_byte_ns);
     let first_answer = answers.min().expect("they were answered");
     let last_arrival = books.matched.last().expect("they arrived").1.receive_complete_ns;
-    assert!(last_arrival < first_answer, "all sends were made while the server stalled");
+    assert!(
+        last_arrival < first_answer,
+        "all sends were made while the server stalled"
+    );
     assert_eq!(server.counters().in_flight_max, 60);
 }
 
@@ -213,7 +225,10 @@ fn requests_that_never_return_do_not_hold_up_the_others() {
     assert_eq!((counts.succeeded, counts.failed), (40, 20));
     let start = run.phase("load").start_ns;
     let last = scheduled(&run, "load").last().expect("sent").metadata.request_start_ns - start;
-    assert!(last < 1_400 * MS, "the last one started at {last} ns, before any timeout");
+    assert!(
+        last < 1_400 * MS,
+        "the last one started at {last} ns, before any timeout"
+    );
     Books::complete(&run, &server);
 }
 

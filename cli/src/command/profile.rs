@@ -7,10 +7,9 @@ use crate::args::{Profile, Ui};
 use crate::console;
 use crate::engine::{self, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
 use crate::exit::Exit;
-use crate::number::grouped;
 use crate::progress::Progress;
 use crate::signals::Watch;
-use crate::table::{self, Scope};
+use crate::table;
 
 /// Where the bundled workflow writes; a number follows when the name is taken.
 const BUNDLED_DIRECTORY: &str = "artifacts/mock";
@@ -95,42 +94,21 @@ fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
             outcome.artifact_directory.display()
         ));
     }
-    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), scopes.last());
+    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref());
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
     exit
 }
 
-/// How a run that wrote its results ends, and why if not well. `aggregate` is the scope of all profiling phases.
-fn verdict(interrupted: Option<i32>, failure: Option<&str>, aggregate: Option<&Scope>) -> (Exit, Option<String>) {
+/// How a run that wrote its results ends, and why if not well.
+fn verdict(interrupted: Option<i32>, failure: Option<&str>) -> (Exit, Option<String>) {
     // An interrupt explains every failure that follows from it.
     if let Some(signal) = interrupted {
         return (Exit::Interrupted(signal), None);
     }
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
-    }
-    // A run without a single success has measured nothing, whatever the reason; cancelling everything is one.
-    if let Some(scope) = aggregate
-        && scope.counts.succeeded == 0
-        && scope.counts.sent > 0
-    {
-        let counts = scope.counts;
-        let most = scope.errors.first().map_or(String::new(), |error| {
-            format!(
-                "; the most frequent error ({} x): {}",
-                grouped(error.count),
-                table::one_line(error)
-            )
-        });
-        let reason = format!(
-            "no request succeeded: {} failed, {} cancelled, {} cut{most}",
-            grouped(counts.failed),
-            grouped(counts.cancelled),
-            grouped(counts.truncated)
-        );
-        return (Exit::RunFailed, Some(reason));
     }
     (Exit::Success, None)
 }
@@ -200,98 +178,16 @@ fn quote(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringload_engine::coordinator::Tally;
-
     use super::*;
-    use crate::table::ErrorCount;
-
-    fn scope(counts: Tally, errors: &[(u64, &str)]) -> Scope {
-        Scope {
-            title: "all profiling phases".into(),
-            counts,
-            rows: Vec::new(),
-            errors: errors
-                .iter()
-                .map(|&(count, message)| ErrorCount {
-                    count,
-                    code: Some(503),
-                    type_name: "Service Unavailable".into(),
-                    message: message.into(),
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn a_run_without_any_success_fails_with_its_most_frequent_error() {
-        let counts = Tally {
-            sent: 1205,
-            failed: 1200,
-            cancelled: 5,
-            ..Tally::default()
-        };
-        assert_eq!(
-            verdict(
-                None,
-                None,
-                Some(&scope(counts, &[(1100, "busy\nagain"), (100, "down")]))
-            ),
-            (
-                Exit::RunFailed,
-                Some(
-                    "no request succeeded: 1,200 failed, 5 cancelled, 0 cut; the most frequent error (1,100 x): \
-                     503 Service Unavailable: busy again"
-                        .into()
-                )
-            )
-        );
-    }
-
-    #[test]
-    fn errors_beside_successes_are_data() {
-        let counts = Tally {
-            sent: 10,
-            succeeded: 1,
-            failed: 9,
-            ..Tally::default()
-        };
-        assert_eq!(
-            verdict(None, None, Some(&scope(counts, &[(9, "busy")]))),
-            (Exit::Success, None)
-        );
-    }
-
-    #[test]
-    fn a_run_of_cancellations_alone_has_measured_nothing() {
-        let counts = Tally {
-            sent: 10,
-            cancelled: 10,
-            ..Tally::default()
-        };
-        let (exit, reason) = verdict(None, None, Some(&scope(counts, &[])));
-        assert_eq!(exit, Exit::RunFailed);
-        assert_eq!(
-            reason.as_deref(),
-            Some("no request succeeded: 0 failed, 10 cancelled, 0 cut")
-        );
-    }
 
     #[test]
     fn an_interrupt_stands_above_every_failure() {
-        let counts = Tally {
-            sent: 10,
-            failed: 10,
-            ..Tally::default()
-        };
-        let scope = scope(counts, &[(10, "busy")]);
+        assert_eq!(verdict(Some(2), Some("no load")), (Exit::Interrupted(2), None));
         assert_eq!(
-            verdict(Some(2), Some("no load"), Some(&scope)),
-            (Exit::Interrupted(2), None)
-        );
-        assert_eq!(
-            verdict(None, Some("no load"), Some(&scope)),
+            verdict(None, Some("no load")),
             (Exit::RunFailed, Some("no load".into()))
         );
+        assert_eq!(verdict(None, None), (Exit::Success, None));
     }
 
     #[test]
