@@ -2,9 +2,6 @@
 //!
 //! Everything that the other modules know of a run passes through here, so a change of the engine's face ends in this file.
 
-// Stand-ins for the parts of the engine and of the mock server that are still being written, with the names and signatures agreed on.
-mod pending;
-
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::Plan;
@@ -13,11 +10,29 @@ use ringload_engine::record::FailureClass;
 use crate::args::Ui;
 use crate::table::{ErrorCount, Row, Scope};
 
-pub(crate) use pending::run::{Interrupt, LivePhase, LiveSnapshot, RunOptions, RunOutcome, run};
+pub(crate) use ringload_engine::interrupt::Interrupt;
+pub(crate) use ringload_engine::run::{LivePhase, LiveSnapshot, RunOptions, RunOutcome, run};
 
-use pending::config::{self, BuildOptions, Diagnostics};
-use pending::mock::{MockServer, Options as MockOptions, StartError};
-use pending::report::{Report, Table};
+use ringload_engine::config::{self, Diagnostics};
+use ringload_engine::plan::{self, BuildOptions};
+use ringload_engine::report::{Report, Table};
+use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
+
+/// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
+const CONSOLE_METRICS: [&str; 12] = [
+    "time_to_first_token",
+    "time_to_second_token",
+    "request_latency",
+    "effective_latency",
+    "inter_token_latency",
+    "inter_chunk_latency",
+    "output_token_throughput_per_user",
+    "input_sequence_length",
+    "output_sequence_length",
+    "request_throughput",
+    "output_token_throughput",
+    "total_token_throughput",
+];
 
 /// The workflow of `profile --mock` without a config.
 const BUNDLED: &str = include_str!("bundled.yaml");
@@ -64,7 +79,7 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
     let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
     let config = match source {
         Source::File(path) => config::load(path),
-        Source::Bundled => config::parse(BUNDLED_NAME, BUNDLED),
+        Source::Bundled => config::parse(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
     }
     .map_err(rendered)?;
     let options = BuildOptions {
@@ -75,12 +90,11 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         benchmark_id: None,
         seed: overrides.seed,
     };
-    let plan = config::build(&config, &options).map_err(rendered)?;
-    let ui = match config.runtime_ui() {
-        Some("none") => Some(Ui::None),
-        Some(_) => Some(Ui::Simple),
-        None => None,
-    };
+    let plan = plan::build(&config, &options).map_err(rendered)?;
+    let ui = config.ui.map(|ui| match ui {
+        config::Ui::None => Ui::None,
+        config::Ui::Simple => Ui::Simple,
+    });
     Ok(Prepared { plan, ui })
 }
 
@@ -110,12 +124,13 @@ fn scope_of(table: &Table<'_>) -> Scope {
         let seconds = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
         title.push_str(&format!(", {seconds:.1} s"));
     }
-    let distributions = table.rows.iter().map(|row| Row {
+    let shown = |tag: &str| CONSOLE_METRICS.contains(&tag);
+    let distributions = table.rows.iter().filter(|row| shown(row.tag)).map(|row| Row {
         header: row.header.to_owned(),
         unit: row.unit.to_owned(),
         values: [row.avg, row.min, row.max, row.p99, row.p90, row.p50, row.std],
     });
-    let scalars = table.scalars.iter().map(|row| Row {
+    let scalars = table.scalars.iter().filter(|row| shown(row.tag)).map(|row| Row {
         header: row.header.to_owned(),
         unit: row.unit.to_owned(),
         values: [Some(row.value), None, None, None, None, None, None],

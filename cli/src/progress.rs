@@ -79,11 +79,17 @@ impl<W: Write> Progress<W> {
             .iter()
             .map(|phase| (phase.name.clone(), phase.elapsed, phase.tally.returned()))
             .collect();
-        let line = if parts.is_empty() {
+        let mut line = if parts.is_empty() {
             "no phase is running".to_owned()
         } else {
             parts.join(" | ")
         };
+        // What a drain waits for. While requests start, old ones are nothing to remark on.
+        if let Some(age) = snapshot.oldest_request
+            && snapshot.phases.iter().any(|phase| phase.draining)
+        {
+            line.push_str(&format!("  oldest {:.1} s", age.as_secs_f64()));
+        }
         format!("{:>6.1} s  {line}", snapshot.elapsed.as_secs_f64())
     }
 
@@ -158,6 +164,7 @@ mod tests {
         LiveSnapshot {
             elapsed: Nanos::from_secs(elapsed_s),
             phases,
+            oldest_request: Some(Nanos::from_millis(2500)),
         }
     }
 
@@ -195,7 +202,7 @@ mod tests {
         let text = drawn(Style::Lines, &[snapshot(5, vec![draining, failing])]);
         assert_eq!(
             text,
-            "   5.0 s  a  draining, 10 left | b  1.0 s  sent 20  in flight 10  errors 4  cancelled 6  10.0 req/s\n"
+            "   5.0 s  a  draining, 10 left | b  1.0 s  sent 20  in flight 10  errors 4  cancelled 6  10.0 req/s  oldest 2.5 s\n"
         );
     }
 

@@ -7,10 +7,9 @@ use crate::args::{Profile, Ui};
 use crate::console;
 use crate::engine::{self, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
 use crate::exit::Exit;
-use crate::number::grouped;
 use crate::progress::Progress;
 use crate::signals::Watch;
-use crate::table::{self, Scope};
+use crate::table;
 
 /// Where the bundled workflow writes; a number follows when the name is taken.
 const BUNDLED_DIRECTORY: &str = "artifacts/mock";
@@ -58,11 +57,18 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         cores: args.cores,
         interrupt,
     };
-    let result = engine::run(plan, options, &mut |snapshot| progress.show(snapshot));
+    let result = engine::run(&plan, &options, &mut |snapshot| progress.show(snapshot));
     progress.clear();
     let outcome = match result {
         Ok(outcome) => outcome,
-        Err(error) => return failed(&console::error_block(&error)),
+        Err(error) => {
+            console::note(&console::error_block(&error));
+            return match error.interrupted_by() {
+                Some(signal) => Exit::Interrupted(signal),
+                None if error.is_usage() => Exit::Usage,
+                None => Exit::RunFailed,
+            };
+        }
     };
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
     let exit = conclude(&outcome, &told);
@@ -88,36 +94,21 @@ fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
             outcome.artifact_directory.display()
         ));
     }
-    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), scopes.last());
+    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref());
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
     exit
 }
 
-/// How a run that wrote its results ends, and why if not well. `aggregate` is the scope of all profiling phases.
-fn verdict(interrupted: Option<i32>, failure: Option<&str>, aggregate: Option<&Scope>) -> (Exit, Option<String>) {
+/// How a run that wrote its results ends, and why if not well.
+fn verdict(interrupted: Option<i32>, failure: Option<&str>) -> (Exit, Option<String>) {
     // An interrupt explains every failure that follows from it.
     if let Some(signal) = interrupted {
         return (Exit::Interrupted(signal), None);
     }
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
-    }
-    // Requests that were cancelled on purpose are no failures, so a run of cancellations alone is a success.
-    if let Some(scope) = aggregate
-        && scope.counts.succeeded == 0
-        && scope.counts.failed > 0
-    {
-        let most = scope.errors.first().map_or(String::new(), |error| {
-            format!(
-                "; the most frequent error ({} x): {}",
-                grouped(error.count),
-                table::one_line(error)
-            )
-        });
-        let reason = format!("no request succeeded and {} failed{most}", grouped(scope.counts.failed));
-        return (Exit::RunFailed, Some(reason));
     }
     (Exit::Success, None)
 }
@@ -187,93 +178,16 @@ fn quote(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringload_engine::coordinator::Tally;
-
     use super::*;
-    use crate::table::ErrorCount;
-
-    fn scope(counts: Tally, errors: &[(u64, &str)]) -> Scope {
-        Scope {
-            title: "all profiling phases".into(),
-            counts,
-            rows: Vec::new(),
-            errors: errors
-                .iter()
-                .map(|&(count, message)| ErrorCount {
-                    count,
-                    code: Some(503),
-                    type_name: "Service Unavailable".into(),
-                    message: message.into(),
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn a_run_without_any_success_fails_with_its_most_frequent_error() {
-        let counts = Tally {
-            sent: 1205,
-            failed: 1200,
-            cancelled: 5,
-            ..Tally::default()
-        };
-        assert_eq!(
-            verdict(
-                None,
-                None,
-                Some(&scope(counts, &[(1100, "busy\nagain"), (100, "down")]))
-            ),
-            (
-                Exit::RunFailed,
-                Some(
-                    "no request succeeded and 1,200 failed; the most frequent error (1,100 x): \
-                     503 Service Unavailable: busy again"
-                        .into()
-                )
-            )
-        );
-    }
-
-    #[test]
-    fn errors_beside_successes_are_data() {
-        let counts = Tally {
-            sent: 10,
-            succeeded: 1,
-            failed: 9,
-            ..Tally::default()
-        };
-        assert_eq!(
-            verdict(None, None, Some(&scope(counts, &[(9, "busy")]))),
-            (Exit::Success, None)
-        );
-    }
-
-    #[test]
-    fn a_run_of_cancellations_alone_is_no_failure() {
-        let counts = Tally {
-            sent: 10,
-            cancelled: 10,
-            ..Tally::default()
-        };
-        assert_eq!(verdict(None, None, Some(&scope(counts, &[]))), (Exit::Success, None));
-    }
 
     #[test]
     fn an_interrupt_stands_above_every_failure() {
-        let counts = Tally {
-            sent: 10,
-            failed: 10,
-            ..Tally::default()
-        };
-        let scope = scope(counts, &[(10, "busy")]);
+        assert_eq!(verdict(Some(2), Some("no load")), (Exit::Interrupted(2), None));
         assert_eq!(
-            verdict(Some(2), Some("no load"), Some(&scope)),
-            (Exit::Interrupted(2), None)
-        );
-        assert_eq!(
-            verdict(None, Some("no load"), Some(&scope)),
+            verdict(None, Some("no load")),
             (Exit::RunFailed, Some("no load".into()))
         );
+        assert_eq!(verdict(None, None), (Exit::Success, None));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn list(field: &Field<'_>) -> Option<Dataset> {
     if items.len() != 1 {
         field.report(format!("found {} datasets; allowed: exactly one", items.len()));
     }
-    let datasets: Vec<Option<Dataset>> = items.iter().map(|item| one(item, true)).collect();
+    let datasets: Vec<Option<Dataset>> = items.map(|item| one(&item, true)).collect();
     datasets.into_iter().next().flatten()
 }
 

@@ -4,14 +4,11 @@
 
 use std::rc::Rc;
 
-use super::diagnostic::Sink;
+use super::diagnostic::{Sink, quote, visible};
 use super::scalar::{self, Fault, Number};
 use super::schema::{Schema, nearest, snake_case};
 use super::secret::{REDACTED, is_credential_name, redact_url};
 use super::tree::{Entry, Node, Position, Scalar, Style, Value};
-
-/// Longest piece of a file that a message quotes, in characters.
-const QUOTE_LIMIT: usize = 60;
 
 /// A value of the file with its name.
 #[derive(Clone)]
@@ -91,21 +88,8 @@ impl Bounds {
 
 /// The path of a key below another.
 fn child_path(path: &str, key: &str) -> String {
-    let key = key.escape_debug();
-    if path.is_empty() {
-        key.to_string()
-    } else {
-        format!("{path}.{key}")
-    }
-}
-
-/// A piece of the file as messages quote it: escaped and cut.
-pub(super) fn quote(text: &str) -> String {
-    let mut shown: String = text.chars().take(QUOTE_LIMIT).flat_map(char::escape_debug).collect();
-    if text.chars().nth(QUOTE_LIMIT).is_some() {
-        shown.push_str("...");
-    }
-    format!("`{shown}`")
+    let key = visible(key);
+    if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
 /// "; did you mean `x`?" if a candidate is near.
@@ -270,8 +254,8 @@ impl<'t> Field<'t> {
         None
     }
 
-    /// The items of a list.
-    pub(super) fn items(&self, allowed: &str) -> Option<Vec<Field<'t>>> {
+    /// The items of a list, made one by one: paths of long lists would take more memory than the lists.
+    pub(super) fn items(&self, allowed: &str) -> Option<impl ExactSizeIterator<Item = Field<'t>>> {
         let Value::Sequence(items) = &self.node.value else {
             if !self.node.is_faulty() {
                 self.mistake(allowed);
@@ -283,11 +267,11 @@ impl<'t> Field<'t> {
             path: format!("{}[{index}]", self.path),
             sink: self.sink,
         };
-        Some(items.iter().enumerate().map(field).collect())
+        Some(items.iter().enumerate().map(field))
     }
 
     /// The entries of a mapping with free keys, as key, place of the key, and value.
-    pub(super) fn free_entries(&self, allowed: &str) -> Option<Vec<(&'t str, Position, Field<'t>)>> {
+    pub(super) fn free_entries(&self, allowed: &str) -> Option<impl Iterator<Item = (&'t str, Position, Field<'t>)>> {
         let Value::Mapping(entries) = &self.node.value else {
             if !self.node.is_faulty() {
                 self.mistake(allowed);
@@ -306,7 +290,7 @@ impl<'t> Field<'t> {
                 },
             )
         };
-        Some(entries.iter().map(field).collect())
+        Some(entries.iter().map(field))
     }
 
     /// The mapping here with the keys of `schema`. Unknown and refused keys are reported.

@@ -31,10 +31,17 @@ pub struct Diagnostics {
 #[derive(Debug)]
 pub(crate) struct Source {
     file: String,
+    /// With `\n` for every line break that the scanner counts, so that lines here are the lines of positions.
     text: String,
     /// Where credentials are written; `None` when the text did not parse and nobody knows.
     secrets: Option<Vec<(Position, Position)>>,
 }
+
+/// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
+const MAX_MISTAKES: usize = 1000;
+
+/// Longest piece of a file that a message quotes, in characters.
+const QUOTE_LIMIT: usize = 60;
 
 /// Widest piece of a source line in an excerpt.
 const EXCERPT_WIDTH: usize = 100;
@@ -43,14 +50,13 @@ impl Source {
     pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>) -> Self {
         Self {
             file: file.to_owned(),
-            text: text.to_owned(),
+            text: text.replace("\r\n", "\n").replace('\r', "\n"),
             secrets,
         }
     }
 
     /// A line with its credentials masked, and where a column of the original went. `None` when it cannot be shown.
-    fn masked_line(&self, at: Position) -> Option<(String, usize)> {
-        let raw = self.text.lines().nth(at.line.checked_sub(1)? as usize)?;
+    fn masked_line(&self, raw: &str, at: Position) -> Option<(String, usize)> {
         // Control characters would move the caret or the terminal.
         let mut line: Vec<char> = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let mut caret = (at.column as usize).saturating_sub(1).min(line.len());
@@ -92,8 +98,10 @@ impl Source {
         Some((line.into_iter().collect(), caret))
     }
 
-    fn excerpt(&self, at: Position) -> Option<String> {
-        let (line, caret) = self.masked_line(at)?;
+    /// `lines` are those of the text.
+    fn excerpt(&self, lines: &[&str], at: Position) -> Option<String> {
+        let raw = lines.get(at.line.checked_sub(1)? as usize)?;
+        let (line, caret) = self.masked_line(raw, at)?;
         let skip = caret.saturating_sub(EXCERPT_WIDTH * 3 / 4);
         let shown: String = line.chars().skip(skip).take(EXCERPT_WIDTH).collect();
         if shown.trim().is_empty() {
@@ -134,6 +142,11 @@ impl Diagnostics {
 
     /// One block of text: a line for each mistake and, if asked, the source line with a caret below it. Credentials are masked.
     pub fn render(&self, with_excerpt: bool) -> String {
+        let lines: Vec<&str> = if with_excerpt {
+            self.source.text.split('\n').collect()
+        } else {
+            Vec::new()
+        };
         let mut text = String::new();
         for diagnostic in &self.list {
             let Diagnostic {
@@ -153,12 +166,13 @@ impl Diagnostics {
             }
             text.push_str(message);
             text.push('\n');
-            if with_excerpt
-                && let Some(excerpt) = self.source.excerpt(Position {
+            if let Some(excerpt) = self.source.excerpt(
+                &lines,
+                Position {
                     line: *line,
                     column: *column,
-                })
-            {
+                },
+            ) {
                 text.push_str(&excerpt);
                 text.push('\n');
             }
@@ -185,6 +199,26 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// A piece of the file as messages show it: what could move the cursor or hide is escaped, quotes stay as they are.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\'' | '"' | '\\' => shown.push(c),
+            _ => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// A piece of the file as messages quote it: escaped and cut.
+pub(super) fn quote(text: &str) -> String {
+    match text.char_indices().nth(QUOTE_LIMIT) {
+        Some((end, _)) => format!("`{}...`", visible(&text[..end])),
+        None => format!("`{}`", visible(text)),
+    }
+}
+
 /// Collects mistakes while a file is read, so that one reading reports them all.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
@@ -194,11 +228,21 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn report(&self, at: Position, path: &str, message: impl Into<String>) {
-        self.mistakes.borrow_mut().push(Diagnostic {
-            line: at.line,
-            column: at.column,
-            path: path.to_owned(),
-            message: message.into(),
+        let mut mistakes = self.mistakes.borrow_mut();
+        let (path, message) = match mistakes.len() {
+            count if count < MAX_MISTAKES => (path.to_owned(), message.into()),
+            MAX_MISTAKES => (
+                String::new(),
+                format!("more than {MAX_MISTAKES} mistakes; correct some of them first"),
+            ),
+            _ => return,
+        };
+        let Position { line, column } = at;
+        mistakes.push(Diagnostic {
+            line,
+            column,
+            path,
+            message,
         });
     }
 

@@ -151,7 +151,7 @@ fn url(section: &Section<'_>) -> Option<(Url, String)> {
     };
     let is_list = field.node.scalar().is_none();
     let mut fields = if is_list {
-        field.items("a URL or a list with one URL")?
+        field.items("a URL or a list with one URL")?.collect()
     } else {
         vec![field.clone()]
     };

@@ -18,15 +18,14 @@ pub(super) fn json(field: &Field<'_>) -> Option<Json> {
                 None
             }
         },
+        // Everything is read before the first failure counts, so that each is reported.
         Value::Sequence(_) => {
-            let items = field.items("a list")?;
-            // All items are read before the first failure counts, so that each is reported.
-            let values: Vec<Option<Json>> = items.iter().map(json).collect();
+            let values: Vec<Option<Json>> = field.items("a list")?.map(|item| json(&item)).collect();
             values.into_iter().collect::<Option<Vec<_>>>().map(Json::Array)
         }
         Value::Mapping(_) => {
             let entries = field.free_entries("a mapping")?;
-            let values: Vec<(&str, Option<Json>)> = entries.iter().map(|(key, _, value)| (*key, json(value))).collect();
+            let values: Vec<(&str, Option<Json>)> = entries.map(|(key, _, value)| (key, json(&value))).collect();
             let map = values.into_iter().map(|(key, value)| Some((key.to_owned(), value?)));
             map.collect::<Option<Map<_, _>>>().map(Json::Object)
         }

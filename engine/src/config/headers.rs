@@ -1,6 +1,7 @@
 //! `endpoint.headers` and `endpoint.session_header`: names and values that can stand in a request.
 
-use super::decode::{Field, quote};
+use super::decode::Field;
+use super::diagnostic::quote;
 use super::tree::Position;
 
 /// Headers that frame the message or the connection, and are therefore the engine's.
@@ -29,8 +30,8 @@ pub(super) fn decode(field: &Field<'_>, session_header: Option<&str>) -> Vec<(St
     let Some(entries) = field.free_entries("a mapping of header names and values") else {
         return Vec::new();
     };
-    let mut headers: Vec<(String, String)> = Vec::with_capacity(entries.len());
-    let mut places: Vec<Position> = Vec::with_capacity(entries.len());
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let mut places: Vec<Position> = Vec::new();
     for (name, name_at, value) in entries {
         let fault = name_fault(name).or_else(|| {
             session_header

@@ -34,10 +34,10 @@ fn items(list: &Field<'_>, read: impl Fn(&Field<'_>) -> Option<String>) -> Vec<O
     let Some(fields) = list.items("a list of models") else {
         return Vec::new();
     };
-    if fields.is_empty() {
+    if fields.len() == 0 {
         list.mistake("at least one model");
     }
-    fields.iter().map(read).collect()
+    fields.map(|field| read(&field)).collect()
 }
 
 fn name(field: &Field<'_>) -> Option<String> {

@@ -73,12 +73,13 @@ fn formats(field: &Field<'_>, only: &'static str) -> Option<bool> {
         return value;
     }
     let items = field.items(&allowed)?;
-    if items.is_empty() {
+    let count = items.len();
+    if count == 0 {
         field.mistake(&allowed);
         return None;
     }
-    let good = items.iter().filter_map(|item| item.word(&[(only, ())], &[])).count();
-    (good == items.len()).then_some(true)
+    let good = items.filter_map(|item| item.word(&[(only, ())], &[])).count();
+    (good == count).then_some(true)
 }
 
 pub(super) fn ui(benchmark: &Section<'_>) -> Option<Ui> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 
-use super::diagnostic::Sink;
+use super::diagnostic::{Sink, visible};
 use super::substitute::{Environment, substitute};
 use super::tree::{Entry, Node, Position, Scalar, Style, Value};
 
@@ -13,6 +13,8 @@ use super::tree::{Entry, Node, Position, Scalar, Style, Value};
 pub(super) const MAX_BYTES: usize = 4 << 20;
 /// Deepest nesting, aliases followed.
 const MAX_DEPTH: usize = 128;
+/// Longest key in characters: paths of messages are made of keys.
+const MAX_KEY: usize = 256;
 /// Most values in a document, aliases and merge keys counted each time they occur.
 const MAX_NODES: usize = 200_000;
 
@@ -23,23 +25,39 @@ pub(super) fn decode_text<'a>(bytes: &'a [u8], sink: &Sink) -> Option<&'a str> {
         sink.report(Position::START, "", message);
         return None;
     }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text)),
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
         Err(error) => {
-            let good = &bytes[..error.valid_up_to()];
-            let line_start = good.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-            let at = Position {
-                line: 1 + good.iter().filter(|&&b| b == b'\n').count() as u32,
-                column: 1 + String::from_utf8_lossy(&good[line_start..]).chars().count() as u32,
-            };
-            let byte = bytes[error.valid_up_to()];
-            sink.report(
-                at,
-                "",
-                format!("found the byte 0x{byte:02x}, which is not UTF-8; save the file as UTF-8"),
+            let (good, bad) = bytes.split_at(error.valid_up_to());
+            let message = format!(
+                "found the byte 0x{:02x}, which is not UTF-8; save the file as UTF-8",
+                bad[0]
             );
-            None
+            sink.report(end_of(&String::from_utf8_lossy(good)), "", message);
+            return None;
         }
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // YAML allows no others, and the scanner takes a NUL for the end of the file.
+    let is_forbidden = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
+    if let Some((at, bad)) = text.char_indices().find(|&(_, c)| is_forbidden(c)) {
+        let code = u32::from(bad);
+        let message =
+            format!("found the control character U+{code:04X}; remove it, or write it as an escape in quotes");
+        sink.report(end_of(&text[..at]), "", message);
+        return None;
+    }
+    Some(text)
+}
+
+/// The position just behind a text.
+fn end_of(text: &str) -> Position {
+    let last_line = text.rsplit(['\n', '\r']).next().unwrap_or("");
+    // A carriage return before a line feed belongs to the same break.
+    let breaks = text.matches(['\n', '\r']).count() - text.matches("\r\n").count();
+    Position {
+        line: 1 + breaks as u32,
+        column: 1 + last_line.chars().filter(|&c| c != '\u{feff}').count() as u32,
     }
 }
 
@@ -378,7 +396,7 @@ impl Builder<'_> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    path.extend(key.escape_debug());
+                    path.push_str(&visible(key));
                 }
                 Content::Mapping(_) => {}
             }
@@ -397,6 +415,11 @@ impl OpenMapping {
             };
             if node.is_null() {
                 return Err("found a value without a key; allowed: `key: value`".into());
+            }
+            if scalar.text.chars().nth(MAX_KEY).is_some() {
+                return Err(format!(
+                    "found a key of more than {MAX_KEY} characters; allowed: at most {MAX_KEY}"
+                ));
             }
             let (key, at) = (scalar.text.clone(), node.start);
             let is_merge = key == "<<" && scalar.style == Style::Plain;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decode::{Section, quote};
-use super::diagnostic::Sink;
+use super::decode::Section;
+use super::diagnostic::{Sink, quote};
 use super::phases::PhaseKind;
 use super::schema::nearest;
 use super::tree::Position;

@@ -173,7 +173,7 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
         return Some(vec![(field.clone(), Some(PROFILING))]);
     }
     let items = field.items("a list of phases")?;
-    if items.is_empty() {
+    if items.len() == 0 {
         field.mistake("at least one phase");
         return None;
     }
@@ -181,7 +181,7 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
         field.report(format!("found {} phases; allowed: at most {}", items.len(), u16::MAX));
         return None;
     }
-    Some(items.into_iter().map(|item| (item, None)).collect())
+    Some(items.map(|item| (item, None)).collect())
 }
 
 /// Load patterns of the format that do not work yet.

@@ -1,5 +1,8 @@
 //! Environment references in scalars: `${NAME}` and `${NAME:default}`.
 
+use super::diagnostic::quote;
+use super::parse::MAX_BYTES;
+
 /// Looks up an environment variable. A closure rather than the process environment, so that tests are free of global state.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -28,8 +31,7 @@ pub(super) fn substitute(text: &str, environment: &Environment<'_>) -> Result<Op
         result.push_str(&rest[..open]);
         let body = &rest[open + 2..];
         // A reference never spans lines: an unclosed one is reported where it stands.
-        let line = body.lines().next().unwrap_or("");
-        let Some(close) = line.find('}') else {
+        let Some(close) = body.find('}').filter(|&close| !body[..close].contains('\n')) else {
             return Err("found `${` without a closing `}`; write ${NAME} or ${NAME:default}".to_owned());
         };
         let (name, default) = match body[..close].split_once(':') {
@@ -38,8 +40,8 @@ pub(super) fn substitute(text: &str, environment: &Environment<'_>) -> Result<Op
         };
         if !is_name(name) {
             return Err(format!(
-                "found an environment reference with the name `{}`; allowed: a letter or `_`, then letters, digits and `_`",
-                name.escape_debug()
+                "found an environment reference with the name {}; allowed: a letter or `_`, then letters, digits and `_`",
+                quote(name)
             ));
         }
         match (environment(name), default) {
@@ -47,9 +49,15 @@ pub(super) fn substitute(text: &str, environment: &Environment<'_>) -> Result<Op
             (None, Some(default)) => result.push_str(default),
             (None, None) => {
                 return Err(format!(
-                    "the environment variable {name} is not set; set it or give a default: ${{{name}:default}}"
+                    "the environment variable {} is not set; set it or give a default: ${{NAME:default}}",
+                    quote(name)
                 ));
             }
+        }
+        if result.len() > MAX_BYTES {
+            return Err(format!(
+                "found more than {MAX_BYTES} bytes once references are replaced; allowed: at most that many"
+            ));
         }
         references += 1;
         rest = &body[close + 1..];
@@ -119,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_reference_that_cannot_be_resolved_names_its_variable() {
-        assert!(expand("${NOPE}").unwrap_err().contains("NOPE is not set"));
+        assert!(expand("${NOPE}").unwrap_err().contains("`NOPE` is not set"));
         assert!(expand("a ${HOST\n}").unwrap_err().contains("closing"));
         assert!(expand("${}").unwrap_err().contains("name"));
         assert!(expand("${1A}").unwrap_err().contains("`1A`"));

@@ -164,6 +164,8 @@ impl Coordinator {
             }
             self.sleep(clock::monotonic());
         }
+        // Nothing is open unless a core has failed; its neighbours then have no reason to wait for their answers.
+        self.open.iter().for_each(|&phase| self.cut(phase, None));
         for link in &self.exchange.links {
             link.command(Command::Shutdown);
         }
@@ -288,9 +290,9 @@ impl Coordinator {
             exhausted: false,
             closing: false,
         });
+        // Credits follow once every action of this turn is carried out.
         self.open.push(phase);
         self.live.started(phase, now);
-        self.refill(now);
     }
 
     /// The dataset goes on where the phase that sent before has stopped.

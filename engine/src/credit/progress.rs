@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 use crate::record::Outcome;
+use crate::units::Nanos;
 
 /// Cumulative counts of one phase on one core. Written by that core only, so plain loads and stores suffice.
 #[derive(Debug, Default)]
@@ -55,6 +56,8 @@ impl PhaseCounters {
 #[derive(Debug)]
 pub(crate) struct CoreProgress {
     phases: Vec<CachePadded<PhaseCounters>>,
+    /// Start of the oldest request in flight; `u64::MAX` without one.
+    oldest: CachePadded<AtomicU64>,
 }
 
 impl CoreProgress {
@@ -62,7 +65,18 @@ impl CoreProgress {
     pub(crate) fn new(phases: usize) -> Self {
         Self {
             phases: (0..phases).map(|_| CachePadded::default()).collect(),
+            oldest: CachePadded::new(AtomicU64::new(u64::MAX)),
         }
+    }
+
+    /// Shows since when the oldest request has been in flight.
+    pub(crate) fn show_oldest(&self, since: Option<Nanos>) {
+        self.oldest.store(since.unwrap_or(Nanos::MAX).0, Ordering::Relaxed);
+    }
+
+    /// Since when the oldest request has been in flight.
+    pub(crate) fn oldest(&self) -> Option<Nanos> {
+        Some(Nanos(self.oldest.load(Ordering::Relaxed))).filter(|&since| since < Nanos::MAX)
     }
 
     /// The counters of one phase.

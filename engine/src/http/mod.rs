@@ -23,7 +23,7 @@ mod sse;
 mod stream;
 mod usage;
 
-pub use encode::{EncodeError, format_uuid, patch_ids, request_head, request_tail};
+pub use encode::{format_uuid, patch_ids};
 pub use error::HttpError;
 pub use failure::{FailureKind, ResponseFailure};
 pub use response::{Feed, MAX_BODY_BYTES, ResponseReader};

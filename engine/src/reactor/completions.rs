@@ -46,6 +46,7 @@ impl Core {
         if completion.result < 0 {
             return self.connect_failed(index, failure::connecting(-completion.result), now);
         }
+        self.connect_failing = false;
         place.state = State::Busy;
         place.receiving = true;
         place.operations += 1;

@@ -27,8 +27,8 @@ use crate::units::Nanos;
 
 /// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
 const SENDS_PER_TURN: usize = 8;
-/// While connecting fails, a closed loop starts at most one request per core in this time: a dead server is asked 2,000 times a second, not
-/// as fast as the kernel can refuse.
+/// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
+/// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
 /// Longest sleep without work.
 const IDLE_WAIT: Nanos = Nanos::from_secs(1);
@@ -66,7 +66,9 @@ pub(crate) struct Core {
     pub(super) address: KernelAddress,
     pub(super) request_timeout: Nanos,
     pub(super) serial: u64,
-    /// No closed-loop start before this instant: connecting failed a moment ago.
+    /// The last connect failed.
+    pub(super) connect_failing: bool,
+    /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
     pub(super) shutting_down: bool,
     pub(super) watching: bool,
@@ -125,6 +127,7 @@ impl Core {
             address: plan.address,
             request_timeout: plan.request_timeout,
             serial: 0,
+            connect_failing: false,
             paused_until: Nanos::ZERO,
             shutting_down: false,
             watching: false,
@@ -248,6 +251,9 @@ impl Core {
             return true;
         }
         let Some(index) = self.slab.claim() else { return false };
+        if self.connect_failing {
+            self.paused_until = now + FAILURE_PAUSE;
+        }
         self.account_start(credit.phase);
         self.slab.link(index);
         self.connect(index, request, now);
@@ -286,7 +292,8 @@ impl Core {
     }
 
     pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
-        self.paused_until = now + FAILURE_PAUSE;
+        self.connect_failing = true;
+        self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
         self.fail(index, Outcome::Error, detail, now);
     }
 
@@ -296,6 +303,7 @@ impl Core {
                 .slab
                 .get(index)
                 .request
+                .as_ref()
                 .is_some_and(|request| request.serial == serial);
             if still_there {
                 self.cancel(index, now);
@@ -350,8 +358,14 @@ impl Core {
         }
     }
 
-    /// Tells the coordinator what it waits for.
+    /// Shows what anyone may see, and tells the coordinator what it waits for.
     fn publish(&mut self) {
+        let oldest = self
+            .slab
+            .oldest()
+            .and_then(|index| self.slab.peek(index).request.as_ref());
+        let since = oldest.map(|request| request.issued);
+        self.exchange.links[self.id.index()].progress.show_oldest(since);
         let wanted = self.progressed && self.exchange.attention.load(Ordering::Relaxed);
         if self.notify || wanted {
             self.exchange.coordinator.wake();

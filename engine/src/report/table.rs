@@ -7,6 +7,8 @@ use super::{PhaseReport, Report};
 /// Statistics of one metric; `None` is printed as "N/A".
 #[derive(Debug, Clone, PartialEq)]
 pub struct DistributionRow {
+    /// Tag of the metric: its key in artifacts.
+    pub tag: &'static str,
     /// Name of the metric.
     pub header: &'static str,
     /// Its unit.
@@ -32,6 +34,8 @@ pub struct DistributionRow {
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScalarRow {
+    /// Tag of the metric: its key in artifacts.
+    pub tag: &'static str,
     /// Name of the metric.
     pub header: &'static str,
     /// Its unit.
@@ -82,15 +86,17 @@ impl<'a> Table<'a> {
             scalars: Vec::new(),
         };
         for (group, measured) in shown {
-            let (header, unit) = (measured.metric.header, measured.metric.unit.name());
+            let (tag, header, unit) = (measured.metric.tag, measured.metric.header, measured.metric.unit.name());
             match &measured.value {
                 Value::Scalar(value) => table.scalars.push(ScalarRow {
+                    tag,
                     header,
                     unit,
                     group,
                     value: *value,
                 }),
                 Value::Distribution(d) => table.rows.push(DistributionRow {
+                    tag,
                     header,
                     unit,
                     group,

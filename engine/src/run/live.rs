@@ -12,6 +12,8 @@ pub struct LiveSnapshot {
     pub elapsed: Nanos,
     /// Phases that have started and not ended, oldest first.
     pub phases: Vec<LivePhase>,
+    /// Age of the oldest request in flight, over all phases.
+    pub oldest_request: Option<Nanos>,
 }
 
 /// One phase at one moment.
@@ -36,8 +38,10 @@ pub(super) fn snapshot(
     now: Nanos,
 ) -> LiveSnapshot {
     let open = board.open();
+    let oldest = exchange.links.iter().filter_map(|link| link.progress.oldest()).min();
     LiveSnapshot {
         elapsed: now.since(start),
+        oldest_request: oldest.map(|since| now.since(since)),
         phases: open
             .into_iter()
             .map(|open| LivePhase {

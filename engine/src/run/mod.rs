@@ -114,6 +114,24 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// The signal, if the user ended the run.
+    pub fn interrupted_by(&self) -> Option<i32> {
+        match self {
+            Self::Interrupted { signal } => Some(*signal),
+            _ => None,
+        }
+    }
+
+    /// Whether another command line would have been accepted, as opposed to another host or server.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Cores { .. } | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
+        )
+    }
+}
+
 /// Runs a plan to its end and writes its artifacts. `observer` is called on this thread about once a second while load is sent.
 ///
 /// # Errors

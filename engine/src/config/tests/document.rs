@@ -44,6 +44,9 @@ fn what_is_not_one_mapping_in_utf8_is_refused_at_its_place() {
         found,
         "f.yaml:2:5: found the byte 0xff, which is not UTF-8; save the file as UTF-8"
     );
+    let hidden = format!("{}\0nonsense: 1\n", SAMPLE.text());
+    one_mistake(&hidden, "8:1", "found the control character U+0000");
+    one_mistake("a: \u{1b}[31m\n", "1:4", "U+001B");
     one_mistake("a: [1\nb: 2\n", "2:2: a[0]", "not valid YAML");
 }
 
@@ -110,6 +113,15 @@ fn an_own_key_wins_over_a_merged_one_in_the_other_spelling() {
 }
 
 #[test]
+fn merging_into_free_keys_keeps_the_first_of_each() {
+    let text = SAMPLE
+        .text()
+        .replace("url: ", "extra: {<<: [{a: 1, b: 2}, {b: 3, c: 4}], a: 5}, url: ");
+    let extra = serde_json::to_string(&read(&text).endpoint.extra).expect("extra is JSON");
+    assert_eq!(extra, r#"{"a":5,"b":2,"c":4}"#);
+}
+
+#[test]
 fn misused_anchors_and_merges_are_mistakes() {
     one_mistake("a: *nope\n", "1:4", "not valid YAML");
     one_mistake("a: &x [*x]\n", "1:8: a[0]", "inside its own anchor");
@@ -168,7 +180,7 @@ fn the_environment_is_replaced_before_types_are_read() {
         "type: concurrency, duration: \"${NOPE}\"",
         "\"${NOPE}",
         ".duration",
-        "NOPE is not set",
+        "`NOPE` is not set",
     );
     one_mistake(
         &SAMPLE.text().replace("model: m", "model: ${EMPTY}"),
@@ -202,5 +214,57 @@ fn templates_and_variables_are_refused_by_name() {
             ..SAMPLE
         }
         .text(),
+    );
+}
+
+#[test]
+fn mistakes_without_end_are_cut_short() {
+    let many = format!("extra: {{a: [{}]}}, url: ", "010, ".repeat(5000));
+    let found = mistakes(&SAMPLE.text().replace("url: ", &many));
+    assert_eq!(found.len(), 1001);
+    assert!(found.iter().any(|line| line.contains("more than 1000 mistakes")));
+    one_mistake(
+        &format!("{}: 1\n", "k".repeat(300)),
+        "1:1",
+        "a key of more than 256 characters",
+    );
+}
+
+#[test]
+fn every_line_break_of_the_format_counts_as_one() {
+    let text = SAMPLE
+        .text()
+        .replace("url: ", "api_key: hunter2, retries: 1, url: ")
+        .replace('\n', "\r");
+    let found = parse("f.yaml", text.as_bytes(), &environment).expect_err("retries is no key");
+    let shown = found.render(true);
+    assert!(
+        shown.starts_with("f.yaml:4:32: benchmark.endpoint.retries")
+            && shown.contains("4 |   endpoint: {api_key: <redacted>, retries"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_file_is_read_from_its_path_or_not_at_all() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("bench.yaml");
+    std::fs::write(&file, SAMPLE.text().replace("requests: 2", "requests: 0")).expect("the file is writable");
+    let found = load(&file).expect_err("zero requests").to_string();
+    assert!(
+        found.starts_with(&format!("{}:7:54: benchmark.phases[0].requests: ", file.display())),
+        "{found}"
+    );
+    let missing = directory.path().join("nope.yaml");
+    let found = load(&missing).expect_err("no such file").to_string();
+    assert!(
+        found.starts_with(&format!("{}: cannot read the file: ", missing.display())),
+        "{found}"
+    );
+    assert!(
+        load(directory.path())
+            .expect_err("a directory")
+            .to_string()
+            .ends_with("it is not a regular file")
     );
 }

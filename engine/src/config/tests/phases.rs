@@ -90,7 +90,7 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
     phase_mistake(&format!("type: poisson, {stop}"), "{name", ".rate", "required");
     phase_mistake(&format!("type: poisson, rate: 0, {stop}"), "0", ".rate", "above 0");
     phase_mistake(&format!("type: poisson, rate: inf, {stop}"), "inf", ".rate", "above 0");
-    phase_mistake(&format!("{stop}"), "{name", ".type", "required");
+    phase_mistake(stop, "{name", ".type", "required");
     phase_mistake(
         &format!("type: Concurrency, {stop}"),
         "Concurrency",
