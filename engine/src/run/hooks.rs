@@ -1,7 +1,7 @@
 //! The control hooks of a run: the reset before it, and the thread that carries out profiler calls during it.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::RunError;
 use crate::clock::WallAnchor;
-use crate::control::{HookClient, HookError, HookReport, Waited};
+use crate::control::{HookClient, HookReport, Waited};
 use crate::coordinator::{HookCall, HookPort};
 use crate::credit::Exchange;
 use crate::interrupt::Interrupt;
@@ -18,6 +18,8 @@ use crate::units::Nanos;
 
 /// How often a wait between two attempts looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
+/// Longest life of the stop that follows a call which was given up: the user waits for the end of the process.
+const LAST_STOP_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// The hooks of a run and the client that calls them.
 pub(super) struct Hooks {
@@ -32,26 +34,43 @@ pub(super) struct HookReports(Vec<HookReport>);
 
 impl Hooks {
     pub(super) fn new(plan: &Plan, interrupt: Arc<Interrupt>) -> Self {
-        let origins = vec![plan.endpoint.target.origin.clone()];
-        let client = HookClient::new(origins, plan.endpoint.control_headers.clone());
         Self {
-            client,
+            client: client(plan),
             plan: plan.hooks.clone(),
             interrupt,
         }
     }
 
-    /// Resets the KV cache, if the plan says so. Returns early, and well, when interrupted.
+    /// Resets the KV cache, if the plan says so. The call has a thread of its own, so that an interrupt need not wait for a server that does not
+    /// answer; nothing has been sent yet that would have to be undone.
     ///
     /// # Errors
-    /// The server does not reset.
-    pub(super) fn reset(&mut self) -> Result<(), HookError> {
-        let Some(hook) = &self.plan.reset_kv_cache else {
-            return Ok(());
+    /// The server does not reset, or the user interrupted.
+    pub(super) fn reset(mut self) -> Result<Self, RunError> {
+        let Some(hook) = self.plan.reset_kv_cache.clone() else {
+            return Ok(self);
         };
-        let interrupt = &self.interrupt;
-        let outcome = self.client.reset(hook, |span| wait(span, interrupt));
-        if interrupt.is_raised() { Ok(()) } else { outcome }
+        let interrupt = Arc::clone(&self.interrupt);
+        let (done, ended) = channel();
+        let thread = super::threads::spawn("ringload-reset".into(), move || {
+            let interrupt = Arc::clone(&self.interrupt);
+            let outcome = self.client.reset(&hook, |span| wait(span, &interrupt));
+            let _ = done.send((self, outcome));
+        })?;
+        loop {
+            let ended = ended.recv_timeout(LOOK);
+            if let Some(signal) = interrupt.signal() {
+                return Err(RunError::Interrupted { signal });
+            }
+            match ended {
+                Ok((hooks, outcome)) => return outcome.map(|()| hooks).map_err(RunError::Control),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                    Err(panic) => std::panic::resume_unwind(panic),
+                    Ok(()) => unreachable!("the reset ends with its outcome"),
+                },
+            }
+        }
     }
 
     /// Starts the control thread. It ends when the coordinator drops its end of the port.
@@ -76,6 +95,20 @@ impl Hooks {
         })?;
         Ok((HookPort { calls, answers }, thread))
     }
+}
+
+fn client(plan: &Plan) -> HookClient {
+    let origins = vec![plan.endpoint.target.origin.clone()];
+    HookClient::new(origins, plan.endpoint.control_headers.clone())
+}
+
+/// Stops a profiler whose last call was given up: a server that did not answer the start may run it all the same, and must end stopped. Returns
+/// a warning if it cannot be stopped either.
+pub(super) fn stop_after_given_up_call(plan: &Plan) -> Option<String> {
+    let mut hook = plan.hooks.server_profiler.clone()?;
+    hook.timeout = hook.timeout.min(LAST_STOP_TIMEOUT);
+    let error = client(plan).profiler_stop(&hook).err()?;
+    Some(format!("the server profiler may still run: {error}"))
 }
 
 fn wait(span: Nanos, interrupt: &Interrupt) -> Waited {

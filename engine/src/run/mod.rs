@@ -142,8 +142,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     reactor::probe()?;
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
-    let mut hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt));
-    hooks.reset()?;
+    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }
@@ -162,7 +161,11 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
             clock::monotonic(),
         ));
     }
-    let ended = load.join();
+    let mut ended = load.join();
+    if ended.coordinator.hook_abandoned {
+        let warning = hooks::stop_after_given_up_call(plan);
+        ended.coordinator.outcome.warnings.extend(warning);
+    }
     let mut outcome = results::write(
         plan,
         &directory,
