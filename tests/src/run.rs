@@ -136,6 +136,13 @@ impl Running {
         self.interrupt.raise(signal);
     }
 
+    /// Requests that have ended so far, as an observer of the run sees them: about once a second.
+    pub fn returned(&self) -> u64 {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let phases = seen.as_ref().map_or(&[][..], |snapshot| &snapshot.phases);
+        phases.iter().map(|phase| phase.tally.returned()).sum()
+    }
+
     /// Waits for the end of a run that sent load.
     ///
     /// # Panics

@@ -31,6 +31,7 @@ pub struct Scenario {
     cores: u16,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
+    hook_timeout: Nanos,
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
@@ -53,6 +54,7 @@ impl Scenario {
             cores: 1,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
+            hook_timeout: Nanos::from_secs(5),
             directory: None,
             overwrite: false,
             records: true,
@@ -115,12 +117,19 @@ impl Scenario {
         self
     }
 
+    /// Longest life of the calls of hooks that are set after this.
+    #[must_use]
+    pub fn hook_timeout(mut self, timeout: Duration) -> Self {
+        self.hook_timeout = Nanos(timeout.as_nanos() as u64);
+        self
+    }
+
     /// Resets the server's cache before the load.
     #[must_use]
     pub fn reset(mut self, path: &str) -> Self {
         self.hooks.reset_kv_cache = Some(ResetHook {
             path: path.to_owned(),
-            timeout: Nanos::from_secs(5),
+            timeout: self.hook_timeout,
             retry_budget: Nanos::from_secs(10),
         });
         self
@@ -132,7 +141,7 @@ impl Scenario {
         self.hooks.server_profiler = Some(ProfilerHook {
             start_path: start_path.to_owned(),
             stop_path: stop_path.to_owned(),
-            timeout: Nanos::from_secs(5),
+            timeout: self.hook_timeout,
         });
         self
     }
