@@ -14,13 +14,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
+use ringload_benches::harness;
 use ringload_engine::http::{ResponseReader, ScratchPool};
 
 const TOKENS: usize = 32;
-
-fn smoke() -> bool {
-    std::env::var_os("RINGLOAD_BENCH_SMOKE").is_some_and(|value| value != "0")
-}
 
 /// The wire bytes of one event in its own chunk.
 fn chunk(data: &str) -> Vec<u8> {
@@ -79,7 +76,7 @@ fn main() {
     ];
 
     let mut criterion = Criterion::default().configure_from_args();
-    if smoke() {
+    if harness::smoke() {
         criterion = criterion
             .sample_size(10)
             .warm_up_time(Duration::from_millis(20))

@@ -1,1 +1,8 @@
-//! Bench harness.
+//! What the benches and their helper programs share: sizes, plans, the mock's answers, quantiles.
+
+pub mod harness;
+pub mod join;
+pub mod mock;
+pub mod plan;
+pub mod quantile;
+pub mod sys;

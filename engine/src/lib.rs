@@ -10,6 +10,8 @@
 //! [`credit`]. Control hooks leave by a separate client in [`control`], on its own threads and sockets.
 
 pub mod artifact;
+#[doc(hidden)]
+pub mod benchable;
 pub mod clock;
 pub mod config;
 pub mod control;

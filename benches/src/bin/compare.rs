@@ -1,0 +1,123 @@
+//! Medians and ratios of repeated runs, as a table.
+//!
+//! ```text
+//! compare FILE [FIELD...]
+//! ```
+//!
+//! `FILE` holds lines of `cpu_of`; the k-th line of each name belongs to repetition k. The first name is the base: a ratio is the median over
+//! repetitions of (candidate / base in the same repetition), so that a drift of the machine between repetitions cancels. Without fields the
+//! processor time per request and the request rate are shown.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use ringload_benches::quantile::Sample;
+use serde_json::Value;
+
+/// Values of one field of one contestant, by repetition.
+struct Contestant {
+    name: String,
+    runs: Vec<Value>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("usage: compare FILE [FIELD...]")?;
+    let mut fields: Vec<String> = arguments.collect();
+    if fields.is_empty() {
+        fields = ["cpu_us_per_request", "requests_per_s"].map(String::from).to_vec();
+    }
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let contestants = group(&text).ok_or_else(|| format!("{path}: not lines of cpu_of"))?;
+    for field in fields {
+        print!(
+            "{}",
+            table(&contestants, &field).ok_or_else(|| format!("{path}: no field {field}"))?
+        );
+    }
+    Ok(())
+}
+
+/// Runs by name, in the order of their first appearance. `None` if there is nothing to group.
+fn group(text: &str) -> Option<Vec<Contestant>> {
+    let mut contestants: Vec<Contestant> = Vec::new();
+    for line in text.lines() {
+        let run: Value = serde_json::from_str(line).ok()?;
+        let name = run["name"].as_str()?.to_owned();
+        match contestants.iter_mut().find(|contestant| contestant.name == name) {
+            Some(contestant) => contestant.runs.push(run),
+            None => contestants.push(Contestant { name, runs: vec![run] }),
+        }
+    }
+    (!contestants.is_empty()).then_some(contestants)
+}
+
+/// One row per contestant. `None` if a run lacks the field.
+fn table(contestants: &[Contestant], field: &str) -> Option<String> {
+    let values = |contestant: &Contestant| -> Option<Vec<f64>> {
+        contestant.runs.iter().map(|run| run[field].as_f64()).collect()
+    };
+    let base = values(&contestants[0])?;
+    let mut text = format!(
+        "  {field:<26} {:>12} {:>12} {:>12}   ratio to {}\n",
+        "median", "min", "max", contestants[0].name
+    );
+    for contestant in contestants {
+        let own = values(contestant)?;
+        let ratios = own.iter().zip(&base).map(|(own, base)| own / base).collect();
+        let (sample, ratios) = (Sample::new(own), Sample::new(ratios));
+        text.push_str(&format!(
+            "  {:<26} {:>12.2} {:>12.2} {:>12.2}   {:.2} [{:.2} to {:.2}]\n",
+            contestant.name,
+            sample.at(0.5),
+            sample.at(0.0),
+            sample.at(1.0),
+            ratios.at(0.5),
+            ratios.at(0.0),
+            ratios.at(1.0)
+        ));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_within_a_repetition() {
+        // The machine halves its speed from one repetition to the next: the ratio does not move.
+        let text = r#"{"name":"a","x":1}
+{"name":"b","x":3}
+{"name":"a","x":2}
+{"name":"b","x":6}
+"#;
+        let contestants = group(text).expect("runs");
+        let table = table(&contestants, "x").expect("the field");
+        assert!(
+            table
+                .lines()
+                .nth(2)
+                .expect("a row for b")
+                .ends_with("3.00 [3.00 to 3.00]"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_shown_as_zero() {
+        let contestants = group(r#"{"name":"a","x":1}"#).expect("runs");
+        assert!(table(&contestants, "y").is_none());
+        assert!(group("").is_none() && group("{}").is_none());
+    }
+}

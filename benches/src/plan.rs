@@ -1,0 +1,105 @@
+//! Plans for benches that drive the engine in this process.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::id::PhaseId;
+use ringload_engine::plan::render::{RenderInputs, render_chat};
+use ringload_engine::plan::{
+    Arrival, ArtifactPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan, Plan, StopRule,
+    Target,
+};
+use ringload_engine::units::Nanos;
+
+const SEED: u64 = 42;
+
+/// What the requests of a bench ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Requests {
+    /// Answers come as event streams.
+    pub streaming: bool,
+    /// Tokens of a prompt.
+    pub input_tokens: u32,
+    /// Tokens of an answer.
+    pub output_tokens: u32,
+}
+
+/// A closed-loop profiling phase that sends `requests` requests, at most `concurrency` at once.
+///
+/// # Panics
+/// If `concurrency` is zero.
+pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>) -> PhasePlan {
+    PhasePlan {
+        id: PhaseId(id),
+        profiling_index: Some(id),
+        name: name.to_owned(),
+        kind: PhaseKind::Profiling,
+        arrival: Arrival::ClosedLoop,
+        concurrency: Some(NonZeroU32::new(concurrency).expect("a bench asks for connections")),
+        stop: StopRule {
+            requests,
+            duration: None,
+        },
+        drain: DrainRule::WhileProgressing,
+        seamless: false,
+        cancellation: None,
+    }
+}
+
+/// A plan against the server at `address`, with its artifacts in `directory`.
+///
+/// # Panics
+/// If no requests can be rendered, which the fixed inputs exclude.
+pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, directory: &Path) -> Plan {
+    let origin = format!("http://{address}");
+    let path = "/v1/chat/completions".to_owned();
+    let target = Target {
+        url: format!("{origin}{path}"),
+        host: address.ip().to_string(),
+        port: address.port(),
+        authority: address.to_string(),
+        path,
+        origin,
+    };
+    let images = render_chat(RenderInputs {
+        target: &target,
+        model: "mock-model",
+        streaming: requests.streaming,
+        use_legacy_max_tokens: false,
+        headers: &[],
+        session_header: None,
+        extra: &serde_json::Map::new(),
+        entries: 16,
+        isl: Some(LengthDistribution::Fixed(requests.input_tokens)),
+        osl: Some(LengthDistribution::Fixed(requests.output_tokens)),
+        seed: SEED,
+    })
+    .expect("the inputs of a bench are valid");
+    Plan {
+        benchmark_id: "0123456789ab".to_owned(),
+        seed: SEED,
+        models: vec!["mock-model".to_owned()],
+        endpoint: EndpointPlan {
+            kind: EndpointKind::Chat,
+            target,
+            streaming: requests.streaming,
+            request_timeout: Some(Nanos::from_secs(60)),
+            control_headers: Vec::new(),
+        },
+        requests: images,
+        phases,
+        hooks: HookPlan::default(),
+        artifacts: ArtifactPlan {
+            directory: directory.to_owned(),
+            overwrite: true,
+            summary_json: true,
+            records: true,
+            prefix: None,
+        },
+        input_config: serde_json::json!({}),
+        command: "ringload-benches".to_owned(),
+        warnings: Vec::new(),
+    }
+}
