@@ -92,8 +92,8 @@ fn a_larger_successor_takes_what_is_free_at_once_and_the_rest_as_it_returns() {
         .run();
     Books::complete(&run, &server);
     // 2 of a hold 2 of the 8 slots until they return.
-    let returns = spans(run.records_of("a"));
-    let first_return = returns.iter().map(|&(_, end)| end).min().expect("a has requests");
+    let returns = spans(&run.records);
+    let first_return = returns.iter().map(|&(_, end)| end).min().expect("there are requests");
     let before = run
         .records_of("b")
         .iter()
