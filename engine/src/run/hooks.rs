@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::RunError;
+use super::{LOOK, RunError, unless_interrupted};
 use crate::clock::WallAnchor;
-use crate::control::{HookClient, HookError, HookReport, Waited};
+use crate::control::{HookClient, HookReport, Waited};
 use crate::coordinator::{HookCall, HookPort};
 use crate::credit::Exchange;
 use crate::interrupt::Interrupt;
 use crate::plan::{HookPlan, Plan};
 use crate::units::Nanos;
-
-/// How often a wait between two attempts looks for an interrupt.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The hooks of a run and the client that calls them.
 pub(super) struct Hooks {
@@ -41,17 +38,30 @@ impl Hooks {
         }
     }
 
-    /// Resets the KV cache, if the plan says so. Returns early, and well, when interrupted.
+    /// Resets the KV cache, if the plan says so.
     ///
     /// # Errors
-    /// The server does not reset.
-    pub(super) fn reset(&mut self) -> Result<(), HookError> {
-        let Some(hook) = &self.plan.reset_kv_cache else {
-            return Ok(());
+    /// The server does not reset, or the user ended the run before it answered.
+    pub(super) fn reset(self) -> Result<Self, RunError> {
+        let Some(hook) = self.plan.reset_kv_cache.clone() else {
+            return Ok(self);
         };
-        let interrupt = &self.interrupt;
-        let outcome = self.client.reset(hook, |span| wait(span, interrupt));
-        if interrupt.is_raised() { Ok(()) } else { outcome }
+        let Self {
+            mut client,
+            plan,
+            interrupt,
+        } = self;
+        let watched = Arc::clone(&interrupt);
+        let (client, outcome) = unless_interrupted("ringload-reset", &interrupt, move || {
+            let outcome = client.reset(&hook, |span| wait(span, &watched));
+            (client, outcome)
+        })?;
+        outcome?;
+        Ok(Self {
+            client,
+            plan,
+            interrupt,
+        })
     }
 
     /// Starts the control thread. It ends when the coordinator drops its end of the port.
