@@ -48,3 +48,29 @@ fn a_run_that_its_reset_refused_can_be_tried_again() {
     assert_eq!(run.counts("load").succeeded, 1);
     assert_eq!(server.counters().requests, 1);
 }
+
+/// All connects of a turn went into one enter, which on loopback carries each of them out: a burst blinded its core until the last of them, and
+/// every request of the burst was stamped with the start of the first.
+#[test]
+fn a_burst_of_connects_does_not_hold_up_its_first_requests() {
+    let server = mock(|options| options.ttft = Duration::from_millis(300));
+    let run = Scenario::new(server.address())
+        .phase(Phase::closed("burst", 1_000).requests(1_000))
+        .run();
+    let mut connecting: Vec<f64> = run
+        .records
+        .iter()
+        .filter_map(|record| record.metric("http_req_connecting"))
+        .collect();
+    connecting.sort_by(f64::total_cmp);
+    assert_eq!(connecting.len(), 1_000, "every request opened a connection");
+    let starts = || run.records.iter().map(|record| record.metadata.request_start_ns);
+    let first = starts().min().expect("there are records");
+    let last = starts().max().expect("there are records");
+    let span_ms = (last - first) as f64 / 1e6 + connecting[999];
+    let median = connecting[500];
+    assert!(
+        median < span_ms / 5.0,
+        "half of the connects took more than {median} ms of the {span_ms} ms that all of them took"
+    );
+}
