@@ -1,10 +1,14 @@
 //! What once went wrong, one test each.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ringload_engine::run::RunError;
+use ringload_tests::binary::ringload;
 use ringload_tests::{Phase, Scenario, eventually, mock};
+use serde_json::Value;
 
 /// The reset blocked the run for as long as its timeout, so that Ctrl-C took half a minute.
 #[test]
@@ -73,4 +77,64 @@ fn a_burst_of_connects_does_not_hold_up_its_first_requests() {
         median < span_ms / 5.0,
         "half of the connects took more than {median} ms of the {span_ms} ms that all of them took"
     );
+}
+
+/// Runs the program with files of at most `kib` KiB and gives its exit code, its standard error and its artifact directory.
+fn run_with_small_files(kib: u32, requests: u32) -> (Option<i32>, String, tempfile::TempDir) {
+    let server = mock(|_| {});
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = directory.path().join("config.yaml");
+    let text = format!(
+        "benchmark:\n  model: m\n  endpoint: {{url: '{}', type: chat, streaming: true}}\n  dataset: {{type: synthetic, entries: 4, \
+         prompts: {{isl: 16, osl: 4}}}}\n  phases: {{type: concurrency, concurrency: 64, requests: {requests}}}\n",
+        server.url()
+    );
+    fs::write(&config, text).expect("the directory can be written");
+    let output = Command::new("sh")
+        // The unit of ulimit -f is 512 bytes (POSIX).
+        .args(["-c", "ulimit -f \"$0\" && exec \"$@\"", &(2 * kib).to_string()])
+        .arg(ringload())
+        .args(["profile", "--ui", "none", "--config"])
+        .arg(&config)
+        .arg("--output-artifact-dir")
+        .arg(directory.path().join("results"))
+        .output()
+        .expect("a shell runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), told, directory)
+}
+
+fn json(directory: &Path, file: &str) -> Value {
+    let path = directory.join("results").join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A file-size limit killed the process by SIGXFSZ, and an export that could not be written left figures of the records before it.
+#[test]
+fn an_export_that_does_not_fit_takes_nothing_else_with_it() {
+    let (code, told, directory) = run_with_small_files(300, 1_000);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("profile_export.jsonl: File too large"), "{told}");
+    let root = json(directory.path(), "profile_export_aiperf.json");
+    assert_eq!(root["request_count"]["avg"], 1_000.0);
+    assert_eq!(root["ringload"]["percentiles"], "exact");
+    assert_eq!(root["is_complete"], false);
+    assert_eq!(json(directory.path(), ".aiperf_results_ready.json")["partial"], true);
+    let results = directory.path().join("results");
+    assert!(results.join("ringload.journal").exists() && !results.join("profile_export.jsonl").exists());
+}
+
+/// With the journal cut short the run reported no figure at all, although its histograms had counted every request.
+#[test]
+fn a_journal_that_does_not_fit_leaves_figures_of_every_request() {
+    let (code, told, directory) = run_with_small_files(150, 5_000);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("figures come from histograms"), "{told}");
+    let root = json(directory.path(), "profile_export_aiperf.json");
+    assert_eq!(root["ringload"]["percentiles"], "histogram");
+    assert_eq!(root["request_latency"]["count"], 5_000);
+    assert_eq!(root["request_count"]["avg"], 5_000.0);
+    let phases = json(directory.path(), "phase_manifest.json");
+    assert_eq!(phases["phases"][0]["successful_request_count"], 5_000);
 }
