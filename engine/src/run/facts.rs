@@ -88,5 +88,6 @@ pub(super) fn collect(
     EngineFacts {
         phases: phases.collect(),
         run,
+        ..EngineFacts::default()
     }
 }
