@@ -29,6 +29,7 @@ use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
+pub use crate::reactor::DriverChoice;
 use crate::reactor::{self, ReactorError};
 use crate::report::Report;
 
@@ -40,6 +41,8 @@ const OBSERVE: Duration = Duration::from_secs(1);
 pub struct RunOptions {
     /// Reactor cores; `None` takes all processors but one.
     pub cores: Option<u16>,
+    /// What moves the bytes.
+    pub driver: DriverChoice,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -71,7 +74,7 @@ pub enum RunError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The ring cannot be used.
+    /// The driver cannot be used.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
     /// A control hook failed before the load.
@@ -139,7 +142,7 @@ impl RunError {
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, options.cores)?;
     let address = address::resolve(&plan.endpoint.target)?;
-    reactor::probe()?;
+    let mut chosen = reactor::choose(options.driver)?;
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
     let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
@@ -151,7 +154,13 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
     let board = Arc::new(LiveBoard::default());
-    let load = threads::Load::start(plan, &placement, address, &journal, hooks, &board, &options.interrupt)?;
+    let site = threads::Site {
+        plan,
+        placement: &placement,
+        address,
+        journal: &journal,
+    };
+    let load = threads::Load::start(&site, hooks, &board, options, &mut chosen)?;
     while !load.ended_within(OBSERVE) {
         observer(&live::snapshot(
             &plan.phases,
@@ -170,12 +179,17 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         plan,
         &directory,
         anchor,
-        &placement,
+        results::Host {
+            placement: &placement,
+            driver: &chosen,
+        },
         ended,
         journal.finish(),
         options.interrupt.signal(),
     );
     outcome.files.insert(0, inputs);
-    outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
+    outcome
+        .warnings
+        .splice(0..0, chosen.reason.into_iter().chain(plan.warnings.iter().cloned()));
     Ok(outcome)
 }

@@ -12,16 +12,22 @@ use crate::http::format_uuid;
 use crate::id::PhaseId;
 use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
-use crate::reactor::CoreReport;
+use crate::reactor::{Chosen, CoreReport};
 use crate::record::ErrorDetail;
 use crate::report::{Collector, RunEnd, ScopeReport};
+
+/// What the run had of this host.
+pub(super) struct Host<'a> {
+    pub(super) placement: &'a Placement,
+    pub(super) driver: &'a Chosen,
+}
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
 pub(super) fn write(
     plan: &Plan,
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
-    placement: &Placement,
+    host: Host<'_>,
     ended: Ended,
     journal: Result<PathBuf, JournalError>,
     signal: Option<i32>,
@@ -78,7 +84,7 @@ pub(super) fn write(
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
     let engine = facts::collect(
-        placement,
+        &host,
         &counters,
         &ended.coordinator,
         plan.seed,

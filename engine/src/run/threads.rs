@@ -5,16 +5,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::RunError;
 use super::hooks::{HookReports, Hooks};
 use super::placement::Placement;
+use super::{RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
 use crate::id::CoreId;
-use crate::interrupt::Interrupt;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{Core, CorePlan, CoreReport, ReactorError};
+use crate::reactor::{self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError};
 use crate::sys::{affinity, limits, socket::KernelAddress};
 use crate::units::Nanos;
 
@@ -23,6 +22,14 @@ pub(super) struct Ended {
     pub(super) coordinator: CoordinatorReport,
     pub(super) cores: Vec<Result<CoreReport, ReactorError>>,
     pub(super) hooks: HookReports,
+}
+
+/// What the cores need to know of the run.
+pub(super) struct Site<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) placement: &'a Placement,
+    pub(super) address: std::net::SocketAddr,
+    pub(super) journal: &'a Journal,
 }
 
 /// A run under way.
@@ -52,27 +59,34 @@ impl Load {
     /// Starts the cores, waits until each is ready to send, then starts the control and coordinator threads.
     ///
     /// # Errors
-    /// A thread, an event or a ring could not be made. Nothing was sent.
+    /// A thread, an event or a driver could not be made. Nothing was sent.
     pub(super) fn start(
-        plan: &Plan,
-        placement: &Placement,
-        address: std::net::SocketAddr,
-        journal: &Journal,
+        site: &Site<'_>,
         hooks: Hooks,
         board: &Arc<LiveBoard>,
-        interrupt: &Arc<Interrupt>,
+        options: &RunOptions,
+        chosen: &mut Chosen,
     ) -> Result<Self, RunError> {
-        let count = placement.processors.len();
-        let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
-        let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
-        let cores = start_cores(plan, placement, address, journal, &exchange)?;
+        let (exchange, cores) = loop {
+            match start_cores(site, chosen.kind) {
+                Ok(started) => break started,
+                // One ring could be had, but not one for each core.
+                Err(RunError::Reactor(error @ ReactorError::Setup { .. })) if options.driver == DriverChoice::Auto => {
+                    *chosen = Chosen {
+                        kind: DriverKind::Epoll,
+                        reason: Some(error.as_reason()),
+                    };
+                }
+                Err(error) => return Err(error),
+            }
+        };
         let (port, control) = hooks.start(Arc::clone(&exchange))?;
         let coordinator = Coordinator::new(
-            plan,
+            site.plan,
             Arc::clone(&exchange),
             port,
             Arc::clone(board),
-            Arc::clone(interrupt),
+            Arc::clone(&options.interrupt),
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
@@ -119,13 +133,16 @@ impl Load {
 
 type CoreThread = JoinHandle<Result<CoreReport, ReactorError>>;
 
-fn start_cores(
-    plan: &Plan,
-    placement: &Placement,
-    address: std::net::SocketAddr,
-    journal: &Journal,
-    exchange: &Arc<Exchange>,
-) -> Result<Vec<CoreThread>, RunError> {
+fn start_cores(site: &Site<'_>, kind: DriverKind) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
+    let &Site {
+        plan,
+        placement,
+        address,
+        journal,
+    } = site;
+    let count = placement.processors.len();
+    let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
+    let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in placement.processors.iter().enumerate() {
@@ -142,19 +159,19 @@ fn start_cores(
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
         };
-        let (exchange, ready) = (Arc::clone(exchange), ready.clone());
+        let (exchange, ready) = (Arc::clone(&exchange), ready.clone());
         threads.push(spawn(format!("ringload-core-{index}"), move || {
             if let Some(processor) = processor {
                 affinity::pin_to(processor);
             }
             limits::sharpen_timers();
-            run_core(core_plan, exchange, &ready)
+            run_core(kind, core_plan, exchange, &ready)
         })?);
     }
     drop(ready);
     let started = readiness.iter().take(threads.len()).filter(|&started| started).count();
     if started == threads.len() {
-        return Ok(threads);
+        return Ok((exchange, threads));
     }
     // A core that could not start returns its reason; the others have nothing to do and end when told.
     exchange.links.iter().for_each(|link| link.command(Command::Shutdown));
@@ -163,6 +180,7 @@ fn start_cores(
 }
 
 fn run_core(
+    kind: DriverKind,
     plan: CorePlan,
     exchange: Arc<Exchange>,
     ready: &std::sync::mpsc::Sender<bool>,
@@ -174,10 +192,10 @@ fn run_core(
             self.0.report_core_failure();
         }
     }
-    let core = Core::new(plan, Arc::clone(&exchange));
-    let _ = ready.send(core.is_ok());
-    let alarm = Alarm(exchange);
-    let report = core?.run()?;
+    let alarm = Alarm(Arc::clone(&exchange));
+    let report = reactor::run_core(kind, plan, exchange, |able| {
+        let _ = ready.send(able);
+    })?;
     std::mem::forget(alarm);
     Ok(report)
 }
