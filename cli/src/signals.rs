@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
@@ -28,6 +28,9 @@ impl Watch {
     /// # Errors
     /// When the system refuses the handlers or the thread.
     pub(crate) fn start(on_first: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
+        // Its default is to kill: a limit on file sizes (ulimit -f) then took all results with it. With a handler the write that passes the
+        // limit fails (EFBIG, write(2)) and is told like a full disk.
+        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         let asked = Arc::new(AtomicBool::new(false));
         for signal in ENDING {
             // Handlers run in the order of registration: the shutdown looks at the flag before this signal sets it.

@@ -215,7 +215,8 @@ impl LoadedCore {
             .join()
             .expect("the core does not panic")
             .expect("the ring works to the end");
-        self.journal.finish().expect("the journal can be written");
+        let (_, written) = self.journal.finish();
+        written.expect("the journal can be written");
     }
 
     fn feed(&mut self, goal: u64) {

@@ -65,7 +65,7 @@ pub fn control_paths(server: &MockServer) -> Vec<String> {
     server.control_log().into_iter().map(|entry| entry.path).collect()
 }
 
-/// How a [`FickleServer`] treats the second request of a connection.
+/// How a fickle server treats the second request of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fickle {
     /// Reads it and closes without an answer (FIN).
@@ -76,9 +76,11 @@ pub enum Fickle {
     HalfAnswer,
 }
 
-/// A server that answers the first request of each connection and fails the second, as one whose keep-alive ends at the moment of reuse. The
-/// mock cannot do this: whether its close or the next request comes first is a race.
-pub struct FickleServer {
+/// A part of an answer: milliseconds to wait before it, and the text.
+pub type Piece = (u64, String);
+
+/// A server of a few lines, for what the mock cannot do: its timings and closes are not the mock's to choose.
+pub struct ScriptedServer {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
     seen: Arc<AtomicU64>,
@@ -87,23 +89,32 @@ pub struct FickleServer {
 
 const WHOLE_ANSWER: &str = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#;
 
-impl FickleServer {
-    /// Starts it on a free port.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn start(manner: Fickle) -> Self {
+impl ScriptedServer {
+    /// A server that answers the first request of each connection and fails the second, as one whose keep-alive ends at the moment of reuse.
+    /// With the mock it would be a race whether its close or the next request comes first.
+    pub fn fickle(manner: Fickle) -> Self {
+        Self::start(move |stream, seen| serve_fickle(stream, manner, seen))
+    }
+
+    /// A server that answers every request with these pieces, each in a write of its own after its pause.
+    pub fn paced(pieces: Vec<Piece>) -> Self {
+        Self::start(move |stream, seen| serve_paced(stream, &pieces, seen))
+    }
+
+    fn start(serve: impl Fn(&TcpStream, &AtomicU64) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let (stopping, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stop, counter) = (Arc::clone(&stopping), Arc::clone(&seen));
+        let (stop, counter, serve) = (Arc::clone(&stopping), Arc::clone(&seen), Arc::new(serve));
         let acceptor = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
-                let (stream, counter) = (stream.expect("a connection"), Arc::clone(&counter));
-                std::thread::spawn(move || serve_once(&stream, manner, &counter));
+                let stream = stream.expect("a connection");
+                stream.set_nodelay(true).expect("an option of every TCP socket");
+                let (counter, serve) = (Arc::clone(&counter), Arc::clone(&serve));
+                std::thread::spawn(move || serve(&stream, &counter));
             }
         });
         Self {
@@ -125,7 +136,7 @@ impl FickleServer {
     }
 }
 
-impl Drop for FickleServer {
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         // The acceptor looks at the flag when a connection comes.
@@ -136,7 +147,20 @@ impl Drop for FickleServer {
     }
 }
 
-fn serve_once(stream: &TcpStream, manner: Fickle, seen: &AtomicU64) {
+fn serve_paced(stream: &TcpStream, pieces: &[Piece], seen: &AtomicU64) {
+    let mut reader = BufReader::new(stream);
+    let mut writer = stream;
+    while read_request(&mut reader, seen).is_some() {
+        for (pause_ms, text) in pieces {
+            std::thread::sleep(Duration::from_millis(*pause_ms));
+            if writer.write_all(text.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn serve_fickle(stream: &TcpStream, manner: Fickle, seen: &AtomicU64) {
     let mut reader = BufReader::new(stream);
     if read_request(&mut reader, seen).is_none() {
         return;

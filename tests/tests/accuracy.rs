@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ringload_mock_server::LedgerEntry;
 use ringload_tests::books::Books;
+use ringload_tests::server::{Piece, ScriptedServer};
 use ringload_tests::statistics::percentile;
 use ringload_tests::{Phase, Record, Run, Scenario, mock};
 
@@ -142,6 +143,57 @@ fn gaps_between_tokens_are_those_of_the_server() {
         deviations.push((latency - first).abs_diff(decode) as f64);
     }
     assert!(percentile(&deviations, 50.0) < USUALLY, "{deviations:?}");
+}
+
+/// A head, a role, reasoning, two contents, the usage and the end of the stream, each 60 ms after the one before.
+fn paced() -> Vec<Piece> {
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let event = |rest: &str| chunk(&format!("data: {{\"object\":\"chat.completion.chunk\",{rest}}}\n\n"));
+    let delta = |delta: &str| event(&format!("\"choices\":[{{\"index\":0,\"delta\":{{{delta}}}}}]"));
+    [
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned(),
+        delta(r#""role":"assistant""#),
+        delta(r#""reasoning_content":"so""#),
+        delta(r#""content":"yes""#),
+        event(r#""choices":[{"index":0,"delta":{"content":"!"},"finish_reason":"stop"}]"#),
+        event(r#""choices":[],"usage":{"prompt_tokens":4,"completion_tokens":3,"total_tokens":7}"#),
+        chunk("data: [DONE]\n\n") + "0\r\n\r\n",
+    ]
+    .map(|text| (60, text))
+    .into()
+}
+
+#[test]
+fn each_part_of_a_stream_is_timed_by_what_it_is() {
+    let server = ScriptedServer::paced(paced());
+    let run = Scenario::new(server.address())
+        .phase(Phase::closed("load", 2).requests(6))
+        .run();
+    assert_eq!(run.counts("load").succeeded, 6, "{:?}", run.records.first());
+    for record in &run.records {
+        let meta = &record.metadata;
+        let figure = |tag: &str| {
+            record
+                .metric_ns(tag)
+                .unwrap_or_else(|| panic!("no {tag} in {record:?}"))
+        };
+        // Neither the head nor the role is a token; reasoning is one.
+        let first = figure("time_to_first_token");
+        assert!(first >= 180 * MS, "{record:?}");
+        let ack = meta.request_ack_ns.expect("a success has it") - meta.request_start_ns;
+        assert!(ack >= 60 * MS && ack + 100 * MS < first, "{record:?}");
+        // A pause of the server is never shorter than it says, and a defect would skip one: less than half is lost to lateness.
+        assert!(figure("time_to_first_output_token") - first >= 30 * MS, "{record:?}");
+        assert_eq!(record.gaps_ns().len(), 2);
+        let latency = figure("request_latency");
+        assert!(latency >= 300 * MS, "{record:?}");
+        // The usage and the end come after the last token, and are not in the latency.
+        let end = meta.request_end_ns - meta.request_start_ns;
+        assert!(end - latency >= 90 * MS, "{record:?}");
+        assert_eq!(record.metric("output_sequence_length"), Some(3.0));
+        let between = record.metric("inter_token_latency").expect("3 tokens");
+        assert!((between - (latency - first) as f64 / 2e6).abs() < 1e-6);
+    }
 }
 
 #[test]

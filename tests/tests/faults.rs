@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use ringload_tests::books::Books;
-use ringload_tests::server::{Fickle, FickleServer, faulty, nobody};
+use ringload_tests::server::{Fickle, ScriptedServer, faulty, nobody};
 use ringload_tests::{Ending, Phase, Record, Run, Scenario, eventually, mock};
 
 fn ms(millis: u64) -> Duration {
@@ -265,7 +265,7 @@ fn a_close_behind_each_answer_loses_and_doubles_nothing() {
 #[test]
 fn a_request_that_meets_the_end_of_a_kept_connection_is_sent_once_more_and_counted() {
     for manner in [Fickle::Close, Fickle::Reset] {
-        let server = FickleServer::start(manner);
+        let server = ScriptedServer::fickle(manner);
         let run = Scenario::new(server.address())
             .whole_answers()
             .phase(Phase::closed("load", 1).requests(10))
@@ -283,7 +283,7 @@ fn a_request_that_meets_the_end_of_a_kept_connection_is_sent_once_more_and_count
 
 #[test]
 fn a_request_whose_answer_has_begun_is_not_sent_again() {
-    let server = FickleServer::start(Fickle::HalfAnswer);
+    let server = ScriptedServer::fickle(Fickle::HalfAnswer);
     let run = Scenario::new(server.address())
         .whole_answers()
         .phase(Phase::closed("load", 1).requests(10))

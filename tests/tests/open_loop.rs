@@ -146,10 +146,11 @@ fn poisson_gaps_vary_as_much_as_their_mean() {
         .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
         .collect();
     let coefficient = ringload_tests::statistics::deviation(&gaps) / mean(&gaps);
-    // 1 for exponential gaps, 0 for even ones; 119 gaps give a standard error below 0.1.
-    assert!((0.6..1.5).contains(&coefficient), "{coefficient}");
+    // 1 for exponential gaps, 0 for even ones; 119 gaps give a standard error below 0.1. A machine that stalls makes starts late, which only
+    // makes the gaps more uneven and longer; the other bounds are those of the pacer's own tests.
+    assert!(coefficient > 0.6, "{coefficient}");
     // 119 gaps of 5 ms on average, within 4 standard errors.
-    assert!((3e6..7e6).contains(&mean(&gaps)), "{}", mean(&gaps));
+    assert!(mean(&gaps) > 3e6, "{}", mean(&gaps));
 }
 
 #[test]

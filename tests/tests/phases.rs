@@ -188,6 +188,39 @@ fn a_grace_period_is_measured_from_the_end_of_the_duration() {
 }
 
 #[test]
+fn a_grace_period_does_not_begin_early_when_the_requests_run_out() {
+    let server = mock(|options| options.fault = Some("hang".parse().expect("a fault")));
+    let run = Scenario::new(server.address())
+        .phase(Phase::closed("hung", 3).requests(3).lasting(ms(600)).grace(ms(100)))
+        .run();
+    assert_eq!(run.counts("hung").truncated, 3);
+    assert_eq!(run.summary("hung")["ringload"]["stop_reason"], "requests");
+    let phase = run.phase("hung");
+    let end = phase.end_ns.expect("it ended");
+    assert!(
+        end >= phase.start_ns + 700 * MS,
+        "cut {} ns after the start",
+        end - phase.start_ns
+    );
+}
+
+#[test]
+fn no_request_is_issued_at_or_after_the_end_however_quick_the_answers() {
+    // Answers in microseconds: a core that learned of the end only from the coordinator would start many more until then.
+    let server = mock(|options| options.fast = true);
+    let run = Scenario::new(server.address())
+        .cores(2)
+        .phase(Phase::closed("a", 16).lasting(ms(200)))
+        .phase(Phase::closed("b", 16).lasting(ms(200)).seamless())
+        .run();
+    for phase in ["a", "b"] {
+        assert_issued_within(&run, phase, ms(200));
+        assert!(run.counts(phase).sent > 100, "{:?}", run.counts(phase));
+    }
+    Books::complete(&run, &server);
+}
+
+#[test]
 fn a_grace_period_that_is_not_needed_is_not_waited_for() {
     let server = mock(|options| options.ttft = ms(100));
     let run = Scenario::new(server.address())

@@ -153,7 +153,8 @@ fn a_phase_that_is_not_seamless_waits_for_all_before_it() {
         .request_timeout(ms(900))
         .phase(Phase::closed("a", 2).requests(2))
         .phase(Phase::closed("b", 4).requests(4).seamless())
-        .phase(Phase::closed("c", 2).requests(4))
+        // Large enough to have slots beside those that a holds.
+        .phase(Phase::closed("c", 6).requests(6))
         .run();
     assert_eq!((run.counts("a").failed, run.counts("b").succeeded), (2, 4));
     let end_a = spans(run.records_of("a")).iter().map(|&(_, end)| end).max();
@@ -161,7 +162,8 @@ fn a_phase_that_is_not_seamless_waits_for_all_before_it() {
     let start_c = spans(run.records_of("c")).iter().map(|&(start, _)| start).min();
     assert!(end_b < end_a, "b has drained before a");
     assert!(start_c > end_a, "c waits for a too");
-    assert_eq!(run.counts("c").succeeded, 4);
+    assert!(run.phase("c").start_ns >= run.phase("a").end_ns.expect("it ended"));
+    assert_eq!(run.counts("c").succeeded, 6);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct EngineFacts {
     pub run: Map<String, Value>,
     /// Of single phases, for their own files.
     pub phases: Vec<(PhaseId, Map<String, Value>)>,
+    /// The file of records is missing or not whole, which the marker tells as it does for the other files.
+    pub records_lost: bool,
 }
 
 impl EngineFacts {
@@ -127,7 +129,7 @@ pub fn write_all(directory: &ArtifactDirectory, plan: &Plan, report: &Report, fa
     let ready = format!(
         r#"{{"ready":true,"was_cancelled":{},"partial":{}}}"#,
         report.aggregate.was_cancelled,
-        !written.failures.is_empty()
+        facts.records_lost || !written.failures.is_empty()
     );
     written.note(directory.write_atomically(names::READY, |out| out.write_all(ready.as_bytes())));
     written

@@ -193,14 +193,16 @@ impl Coordinator {
         let watched = self.exchange.attention.load(Ordering::Relaxed);
         let progressed = |&phase: &PhaseId| tally(&self.exchange, phase) != self.seen[phase.index()];
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
-        let starved = |sending: &Sending| {
-            !sending.exhausted && !sending.closing && self.exchange.gates[sending.phase.index()].is_empty()
+        // An empty gate is news until it is refilled, or, if there is nothing to refill it with, until every return is looked at.
+        let empty = |sending: &Sending| {
+            let known = sending.closing || (sending.exhausted && watched);
+            !known && self.exchange.gates[sending.phase.index()].is_empty()
         };
         (watched && self.open.iter().any(progressed))
             || self
                 .sending
                 .as_ref()
-                .is_some_and(|sending| closed(sending) || starved(sending))
+                .is_some_and(|sending| closed(sending) || empty(sending))
     }
 
     /// Tells the machine what happened since the last turn.

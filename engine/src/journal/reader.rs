@@ -204,7 +204,8 @@ mod tests {
             }
         }
         writers.iter_mut().for_each(BlockWriter::flush);
-        let path = journal.finish().unwrap();
+        let (path, outcome) = journal.finish();
+        outcome.unwrap();
         (directory, path)
     }
 

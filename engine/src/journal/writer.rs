@@ -1,7 +1,8 @@
 //! From the cores to the file.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,10 @@ const BLOCK_BYTES: usize = 64 * 1024;
 const BLOCKS_PER_CORE: usize = 32;
 /// How often the writer looks for full blocks. Polling keeps system calls off the cores.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Blocks that the file gives back when the disk is full. They held records of a list that is not whole any more; the summaries, which tell
+/// what became of every request, need the room.
+const BLOCKS_GIVEN_UP: usize = 8;
 
 struct Block {
     core: CoreId,
@@ -120,14 +125,13 @@ impl Journal {
             path: path.to_owned(),
             source,
         };
-        let mut file = File::create(path).map_err(fail)?;
-        file.write_all(MAGIC).map_err(fail)?;
+        let output = Output::create(path).map_err(fail)?;
         let queue = Arc::new(BlockQueue::new(cores));
         let theirs = Arc::clone(&queue);
         let owned = path.to_owned();
         let thread = std::thread::Builder::new()
             .name("ringload-journal".into())
-            .spawn(move || write_blocks(&theirs, file, &owned))
+            .spawn(move || write_blocks(&theirs, output, &owned))
             .map_err(fail)?;
         Ok(Self {
             queue,
@@ -141,21 +145,53 @@ impl Journal {
         Arc::clone(&self.queue)
     }
 
-    /// Writes what is left and ends the thread. All cores have flushed.
-    ///
-    /// # Errors
-    /// A block could not be written; the file holds what came before.
-    pub(crate) fn finish(self) -> Result<PathBuf, JournalError> {
+    /// Writes what is left and ends the thread. All cores have flushed. Gives the file and why it is not whole, if so: it holds whole blocks
+    /// in any case.
+    pub(crate) fn finish(self) -> (PathBuf, Result<(), JournalError>) {
         self.queue.closing.store(true, Ordering::Release);
         self.thread.thread().unpark();
         match self.thread.join() {
-            Ok(outcome) => outcome.map(|()| self.path),
+            Ok(outcome) => (self.path, outcome),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-fn write_blocks(queue: &BlockQueue, mut file: File, path: &Path) -> Result<(), JournalError> {
+/// The file, and where its latest blocks begin.
+struct Output {
+    file: File,
+    end: u64,
+    latest: VecDeque<u64>,
+}
+
+impl Output {
+    fn create(path: &Path) -> io::Result<Self> {
+        let mut file = File::create(path)?;
+        file.write_all(MAGIC)?;
+        Ok(Self {
+            file,
+            end: MAGIC.len() as u64,
+            latest: VecDeque::with_capacity(BLOCKS_GIVEN_UP),
+        })
+    }
+
+    fn append(&mut self, block: &[u8]) -> io::Result<()> {
+        self.file.write_all(block)?;
+        if self.latest.len() == BLOCKS_GIVEN_UP {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(self.end);
+        self.end += block.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the file after a block that was written whole, some blocks early. Best effort: the write has failed already.
+    fn give_up(&self) {
+        let _ = self.file.set_len(self.latest.front().copied().unwrap_or(self.end));
+    }
+}
+
+fn write_blocks(queue: &BlockQueue, mut output: Output, path: &Path) -> Result<(), JournalError> {
     let mut outcome = Ok(());
     let mut buffer = Vec::with_capacity(BLOCK_BYTES + BLOCK_HEADER_BYTES);
     loop {
@@ -170,10 +206,13 @@ fn write_blocks(queue: &BlockQueue, mut file: File, path: &Path) -> Result<(), J
                 buffer.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
                 buffer.extend_from_slice(&bytes);
                 // After a failure the cores must still get their blocks back, so the loop goes on without the file.
-                outcome = file.write_all(&buffer).map_err(|source| JournalError::Io {
+                outcome = output.append(&buffer).map_err(|source| JournalError::Io {
                     path: path.to_owned(),
                     source,
                 });
+                if outcome.is_err() {
+                    output.give_up();
+                }
             }
             bytes.clear();
             let _ = queue.empty.push(bytes);
@@ -182,5 +221,30 @@ fn write_blocks(queue: &BlockQueue, mut file: File, path: &Path) -> Result<(), J
             return outcome;
         }
         std::thread::park_timeout(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_grow_ends_with_a_whole_block_and_gives_room_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut output = Output::create(&path).unwrap();
+        let length = || std::fs::metadata(&path).unwrap().len();
+        let magic = MAGIC.len() as u64;
+        output.append(&[0; 100]).unwrap();
+        output.give_up();
+        assert_eq!(length(), magic);
+
+        let mut output = Output::create(&path).unwrap();
+        for _ in 0..20 {
+            output.append(&[0; 100]).unwrap();
+        }
+        output.file.write_all(b"half a block").unwrap();
+        output.give_up();
+        assert_eq!(length(), magic + 100 * (20 - BLOCKS_GIVEN_UP as u64));
     }
 }

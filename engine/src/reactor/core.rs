@@ -28,6 +28,9 @@ use crate::units::Nanos;
 
 /// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
 const SENDS_PER_TURN: usize = 8;
+/// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
+/// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
+const CONNECTS_PER_TURN: usize = 8;
 /// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
 /// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
@@ -69,6 +72,8 @@ pub(crate) struct Core<D> {
     pub(super) serial: u64,
     /// The last connect failed.
     pub(super) connect_failing: bool,
+    /// Connections opened for new requests in this turn.
+    connects: usize,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
     pub(super) shutting_down: bool,
@@ -118,6 +123,7 @@ impl<D: Driver> Core<D> {
             request_timeout: plan.request_timeout,
             serial: 0,
             connect_failing: false,
+            connects: 0,
             paused_until: Nanos::ZERO,
             shutting_down: false,
             watching: false,
@@ -195,6 +201,7 @@ impl<D: Driver> Core<D> {
 
     /// Starts every request that has a credit, a slot and its time.
     fn start_requests(&mut self, now: Nanos) {
+        self.connects = 0;
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
                 let Some(credit) = self.next_credit(index) else { break };
@@ -223,7 +230,7 @@ impl<D: Driver> Core<D> {
         credit
     }
 
-    /// Starts a request; `false` when every place for a connection is taken by one that is still closing.
+    /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
@@ -240,7 +247,11 @@ impl<D: Driver> Core<D> {
             self.to_send.push_back(index);
             return true;
         }
+        if self.connects == CONNECTS_PER_TURN {
+            return false;
+        }
         let Some(index) = self.slab.claim() else { return false };
+        self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
@@ -417,12 +428,17 @@ impl<D: Driver> Core<D> {
             } else {
                 gate.start() + held.intended
             };
-            // A credit that may not start any more only waits for the coordinator to close the phase.
-            if due < gate.stop_at() {
+            // Without a place the credit waits for a completion, and one that may not start any more for the coordinator to close the phase.
+            if due < gate.stop_at() && self.has_place() {
                 next = next.min(due);
             }
         }
         next
+    }
+
+    /// Whether a request could start now.
+    fn has_place(&self) -> bool {
+        !self.idle.is_empty() || self.slab.has_room()
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.

@@ -61,6 +61,11 @@ impl Slab {
         &self.places[index as usize]
     }
 
+    /// Whether [`Slab::claim`] would give a place.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_use() < self.places.capacity()
+    }
+
     /// Places that are not vacant.
     pub(super) fn in_use(&self) -> usize {
         self.places.len() - self.free.len()

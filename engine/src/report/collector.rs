@@ -292,6 +292,19 @@ impl Collector {
         }
     }
 
+    /// Gives up on records: some are lost, and figures of the rest would describe an arbitrary part of the run. All distributions come from
+    /// histograms, which cover every request, as in a run without records.
+    pub fn forget_records(&mut self) {
+        self.mode = PercentileMode::Histogram;
+        for phase in &mut self.phases {
+            phase.rows = Rows::default();
+            phase.gaps = Pool::default();
+            phase.issue_delays = Column::default();
+            phase.error_inputs = Column::default();
+            phase.responses = None;
+        }
+    }
+
     /// Computes the report. `phases` are the summaries of the phases that ended; phases that never started are left out.
     pub fn finish(mut self, phases: &[PhaseSummary], end: &RunEnd) -> Report {
         for summary in phases {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::results::Host;
+use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
 use crate::reactor::CoreCounters;
@@ -38,7 +38,7 @@ fn kernel() -> Option<String> {
 
 /// Facts of the run and of each phase.
 pub(super) fn collect(
-    host: &Host<'_>,
+    host: &Host,
     cores: &[CoreCounters],
     coordinator: &CoordinatorReport,
     seed: u64,
@@ -91,5 +91,6 @@ pub(super) fn collect(
     EngineFacts {
         phases: phases.collect(),
         run,
+        ..EngineFacts::default()
     }
 }

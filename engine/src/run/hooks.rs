@@ -1,13 +1,13 @@
 //! The control hooks of a run: the reset before it, and the thread that carries out profiler calls during it.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::RunError;
+use super::{LOOK, RunError, unless_interrupted};
 use crate::clock::WallAnchor;
 use crate::control::{HookClient, HookReport, Waited};
 use crate::coordinator::{HookCall, HookPort};
@@ -16,8 +16,6 @@ use crate::interrupt::Interrupt;
 use crate::plan::{HookPlan, Plan};
 use crate::units::Nanos;
 
-/// How often a wait between two attempts looks for an interrupt.
-const LOOK: Duration = Duration::from_millis(20);
 /// Longest life of the stop that follows a call which was given up: the user waits for the end of the process.
 const LAST_STOP_TIMEOUT: Nanos = Nanos::from_secs(1);
 
@@ -41,36 +39,30 @@ impl Hooks {
         }
     }
 
-    /// Resets the KV cache, if the plan says so. The call has a thread of its own, so that an interrupt need not wait for a server that does not
-    /// answer; nothing has been sent yet that would have to be undone.
+    /// Resets the KV cache, if the plan says so.
     ///
     /// # Errors
-    /// The server does not reset, or the user interrupted.
-    pub(super) fn reset(mut self) -> Result<Self, RunError> {
+    /// The server does not reset, or the user ended the run before it answered.
+    pub(super) fn reset(self) -> Result<Self, RunError> {
         let Some(hook) = self.plan.reset_kv_cache.clone() else {
             return Ok(self);
         };
-        let interrupt = Arc::clone(&self.interrupt);
-        let (done, ended) = channel();
-        let thread = super::threads::spawn("ringload-reset".into(), move || {
-            let interrupt = Arc::clone(&self.interrupt);
-            let outcome = self.client.reset(&hook, |span| wait(span, &interrupt));
-            let _ = done.send((self, outcome));
+        let Self {
+            mut client,
+            plan,
+            interrupt,
+        } = self;
+        let watched = Arc::clone(&interrupt);
+        let (client, outcome) = unless_interrupted("ringload-reset", &interrupt, move || {
+            let outcome = client.reset(&hook, |span| wait(span, &watched));
+            (client, outcome)
         })?;
-        loop {
-            let ended = ended.recv_timeout(LOOK);
-            if let Some(signal) = interrupt.signal() {
-                return Err(RunError::Interrupted { signal });
-            }
-            match ended {
-                Ok((hooks, outcome)) => return outcome.map(|()| hooks).map_err(RunError::Control),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                    Err(panic) => std::panic::resume_unwind(panic),
-                    Ok(()) => unreachable!("the reset ends with its outcome"),
-                },
-            }
-        }
+        outcome?;
+        Ok(Self {
+            client,
+            plan,
+            interrupt,
+        })
     }
 
     /// Starts the control thread. It ends when the coordinator drops its end of the port.

@@ -16,8 +16,10 @@ mod placement;
 mod results;
 mod threads;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 pub use live::{LivePhase, LiveSnapshot};
@@ -30,11 +32,14 @@ use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
 pub use crate::reactor::DriverChoice;
-use crate::reactor::{self, ReactorError};
+use crate::reactor::{self, Chosen, ReactorError};
 use crate::report::Report;
+use crate::units::Nanos;
 
 /// How often the observer is called.
 const OBSERVE: Duration = Duration::from_secs(1);
+/// How often a wait looks for an interrupt.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How to run a plan on this host.
 #[derive(Debug, Clone)]
@@ -141,26 +146,28 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, options.cores)?;
-    let address = address::resolve(&plan.endpoint.target)?;
-    let mut chosen = reactor::choose(options.driver)?;
+    let target = plan.endpoint.target.clone();
+    let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
+        address::resolve(&target)
+    })??;
+    let mut host = Host {
+        placement,
+        address,
+        driver: reactor::choose(options.driver)?,
+    };
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
-    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
-    if let Some(signal) = options.interrupt.signal() {
-        return Err(RunError::Interrupted { signal });
-    }
-    let journal = Journal::start(&directory.path().join(artifact::JOURNAL), placement.processors.len())?;
-
-    let anchor = WallAnchor::take();
-    let start = clock::monotonic();
-    let board = Arc::new(LiveBoard::default());
-    let site = threads::Site {
-        plan,
-        placement: &placement,
-        address,
-        journal: &journal,
-    };
-    let load = threads::Load::start(&site, hooks, &board, options, &mut chosen)?;
+    let Started {
+        journal,
+        load,
+        anchor,
+        start,
+        board,
+    } = start_load(plan, &mut host, &directory, options).inspect_err(|_| {
+        // Nothing was measured, so nothing may look like results to the next run. Best effort: the reason of the refusal is worth more.
+        let _ = std::fs::remove_file(&inputs);
+        let _ = std::fs::remove_file(directory.path().join(artifact::JOURNAL));
+    })?;
     while !load.ended_within(OBSERVE) {
         observer(&live::snapshot(
             &plan.phases,
@@ -179,17 +186,90 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         plan,
         &directory,
         anchor,
-        results::Host {
-            placement: &placement,
-            driver: &chosen,
-        },
+        &host,
         ended,
         journal.finish(),
         options.interrupt.signal(),
     );
     outcome.files.insert(0, inputs);
-    outcome
-        .warnings
-        .splice(0..0, chosen.reason.into_iter().chain(plan.warnings.iter().cloned()));
+    outcome.warnings.splice(
+        0..0,
+        host.driver.reason.into_iter().chain(plan.warnings.iter().cloned()),
+    );
     Ok(outcome)
+}
+
+/// What the run has of this host.
+struct Host {
+    placement: placement::Placement,
+    address: SocketAddr,
+    driver: Chosen,
+}
+
+/// A load under way and what it was started with.
+struct Started {
+    journal: Journal,
+    load: threads::Load,
+    anchor: WallAnchor,
+    start: Nanos,
+    board: Arc<LiveBoard>,
+}
+
+/// Resets the server's cache, if the plan says so, and starts the threads.
+fn start_load(
+    plan: &Plan,
+    host: &mut Host,
+    directory: &ArtifactDirectory,
+    options: &RunOptions,
+) -> Result<Started, RunError> {
+    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
+    if let Some(signal) = options.interrupt.signal() {
+        return Err(RunError::Interrupted { signal });
+    }
+    let journal = Journal::start(
+        &directory.path().join(artifact::JOURNAL),
+        host.placement.processors.len(),
+    )?;
+    let anchor = WallAnchor::take();
+    let start = clock::monotonic();
+    let board = Arc::new(LiveBoard::default());
+    let load = threads::Load::start(plan, host, &journal, hooks, &board, options)?;
+    Ok(Started {
+        journal,
+        load,
+        anchor,
+        start,
+        board,
+    })
+}
+
+/// Does `work` on a thread of its own and leaves it there when the user ends the run: a name server or a control route that does not answer
+/// may block for as long as its timeout, and nobody waits for that after a Ctrl-C. What the work would have come to is of no interest then.
+///
+/// # Errors
+/// No thread, or the interrupt.
+fn unless_interrupted<T: Send + 'static>(
+    name: &str,
+    interrupt: &Interrupt,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
+    let (sender, answer) = channel();
+    let thread = threads::spawn(name.to_owned(), move || {
+        // The receiver is gone if the user did not wait.
+        let _ = sender.send(work());
+    })?;
+    loop {
+        let received = answer.recv_timeout(LOOK);
+        if let Some(signal) = interrupt.signal() {
+            return Err(RunError::Interrupted { signal });
+        }
+        match received {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => unreachable!("work that returns sends its result"),
+            },
+        }
+    }
 }

@@ -1,35 +1,28 @@
 //! After the load: merge the cores, read the journal once, report, write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::placement::Placement;
 use super::threads::Ended;
-use super::{RunOutcome, facts};
-use crate::artifact::{self, ArtifactDirectory, RecordWriter};
+use super::{Host, RunOutcome, facts};
+use crate::artifact::{self, ArtifactDirectory, AtomicFile, RecordIds, RecordWriter};
 use crate::clock::WallAnchor;
 use crate::credit::RequestIds;
 use crate::http::format_uuid;
 use crate::id::PhaseId;
 use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
-use crate::reactor::{Chosen, CoreReport};
-use crate::record::ErrorDetail;
+use crate::reactor::CoreReport;
+use crate::record::{ErrorDetail, RequestRecord};
 use crate::report::{Collector, RunEnd, ScopeReport};
-
-/// What the run had of this host.
-pub(super) struct Host<'a> {
-    pub(super) placement: &'a Placement,
-    pub(super) driver: &'a Chosen,
-}
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
 pub(super) fn write(
     plan: &Plan,
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
-    host: Host<'_>,
+    host: &Host,
     ended: Ended,
-    journal: Result<PathBuf, JournalError>,
+    (journal, journal_written): (PathBuf, Result<(), JournalError>),
     signal: Option<i32>,
 ) -> RunOutcome {
     let mut problems = Vec::new();
@@ -56,22 +49,29 @@ pub(super) fn write(
         }
     }
     let mut files = Vec::new();
-    let mut journal_path = None;
-    match journal {
-        Err(error) => problems.push(error.to_string()),
-        Ok(path) => match read_records(plan, directory, anchor, &path, &cores, &mut collector) {
-            Ok(jsonl) => {
-                files.extend(jsonl);
-                journal_path = Some(path);
-            }
-            Err(reason) => problems.push(format!("{reason}; the records remain in {}", path.display())),
-        },
+    let mut lost = Vec::new();
+    let mut export = Export::start(plan, directory, anchor);
+    let read = read_records(plan, &journal, &cores, &mut collector, &mut export);
+    if let Err(error) = journal_written.and(read) {
+        lost.push(format!("{error}; records are missing, so figures come from histograms"));
+        collector.forget_records();
     }
+    match export.finish() {
+        Ok(file) => files.extend(file),
+        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
+    }
+    let records_lost = !lost.is_empty();
 
-    let mut failure = ended.coordinator.outcome.failure.clone();
-    if failure.is_none() && !problems.is_empty() {
-        failure = Some(problems.join("; "));
-    }
+    let reasons: Vec<String> = ended
+        .coordinator
+        .outcome
+        .failure
+        .iter()
+        .cloned()
+        .chain(problems)
+        .chain(lost)
+        .collect();
+    let mut failure = (!reasons.is_empty()).then(|| reasons.join("; "));
     let end = match (&failure, signal) {
         (_, Some(_)) => RunEnd::Interrupted,
         (Some(reason), None) => RunEnd::Failed(reason.clone()),
@@ -83,25 +83,25 @@ pub(super) fn write(
         failure = in_vain(&report.aggregate);
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
-    let engine = facts::collect(
-        &host,
+    let mut engine = facts::collect(
+        host,
         &counters,
         &ended.coordinator,
         plan.seed,
         ended.hooks.to_json(anchor),
     );
+    engine.records_lost = records_lost;
     let written = artifact::write_all(directory, plan, &report, &engine);
     files.extend(written.files);
-    if written.failures.is_empty() {
+    if let Some(first) = written.failures.first() {
+        let unwritten = match written.failures.len() {
+            1 => first.to_string(),
+            count => format!("{count} files could not be written, the first: {first}"),
+        };
+        failure = Some(failure.map_or(unwritten.clone(), |failure| format!("{failure}; {unwritten}")));
+    } else if !records_lost && let Err(error) = std::fs::remove_file(&journal) {
         // Everything that the journal held is in the artifacts now.
-        if let Some(path) = journal_path
-            && let Err(error) = std::fs::remove_file(&path)
-        {
-            warnings.push(format!("cannot remove {}: {error}", path.display()));
-        }
-    } else {
-        let reasons: Vec<String> = written.failures.iter().map(ToString::to_string).collect();
-        failure.get_or_insert_with(|| reasons.join("; "));
+        warnings.push(format!("cannot remove {}: {error}", journal.display()));
     }
     RunOutcome {
         report,
@@ -134,36 +134,73 @@ fn in_vain(aggregate: &ScopeReport) -> Option<String> {
     Some(line)
 }
 
+/// `profile_export.jsonl` in the making. A failure ends it and nothing else: no figure depends on the file.
+struct Export {
+    writer: Option<RecordWriter<AtomicFile>>,
+    failure: Option<String>,
+}
+
+impl Export {
+    /// Starts the file, if the plan wants it.
+    fn start(plan: &Plan, directory: &ArtifactDirectory, anchor: WallAnchor) -> Self {
+        let file = plan.artifacts.records.then(|| directory.create_records()).transpose();
+        let (file, failure) = match file {
+            Ok(file) => (file, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self {
+            writer: file.map(|file| RecordWriter::new(plan, anchor, file)),
+            failure,
+        }
+    }
+
+    fn write(&mut self, record: &RequestRecord, errors: &[ErrorDetail], ids: &RecordIds<'_>) {
+        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.write(record, errors, ids)) {
+            self.failure = Some(format!("profile_export.jsonl: {error}"));
+            // Its room is needed for the other files.
+            self.writer = None;
+        }
+    }
+
+    /// The file under its name; `None` if the plan wants none.
+    ///
+    /// # Errors
+    /// It could not be written whole and has been removed.
+    fn finish(self) -> Result<Option<PathBuf>, String> {
+        match (self.failure, self.writer) {
+            (Some(reason), _) => Err(reason),
+            (None, None) => Ok(None),
+            (None, Some(writer)) => {
+                let file = writer
+                    .finish()
+                    .map_err(|error| format!("profile_export.jsonl: {error}"))?;
+                file.commit().map(Some).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// Hands every record to the collector and to the export.
+///
+/// # Errors
+/// The journal is damaged. What came before the damage has been handed over.
 fn read_records(
     plan: &Plan,
-    directory: &ArtifactDirectory,
-    anchor: WallAnchor,
-    journal: &std::path::Path,
+    journal: &Path,
     cores: &[CoreReport],
     collector: &mut Collector,
-) -> Result<Option<PathBuf>, String> {
+    export: &mut Export,
+) -> Result<(), JournalError> {
     let ids = RequestIds::new(&plan.benchmark_id);
     let text = |(high, low)| String::from_utf8_lossy(&format_uuid(high, low)).into_owned();
     let names =
         |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
     let no_errors: Vec<ErrorDetail> = Vec::new();
-    let failed = |error: std::io::Error| format!("profile_export.jsonl: {error}");
-    let mut writer = match plan.artifacts.records {
-        true => {
-            let file = directory.create_records().map_err(|error| error.to_string())?;
-            Some(RecordWriter::new(plan, anchor, file))
-        }
-        false => None,
-    };
-    for record in Reader::open(journal).map_err(|error| error.to_string())? {
-        let record = record.map_err(|error| error.to_string())?;
+    for record in Reader::open(journal)? {
+        let record = record?;
         let errors = cores.get(record.core.index()).map_or(&no_errors, |core| &core.errors);
         collector.add(&record, errors);
-        if let Some(writer) = &mut writer {
-            writer.write(&record, errors, &names).map_err(failed)?;
-        }
+        export.write(&record, errors, &names);
     }
-    let Some(writer) = writer else { return Ok(None) };
-    let file = writer.finish().map_err(failed)?;
-    file.commit().map(Some).map_err(|error| error.to_string())
+    Ok(())
 }

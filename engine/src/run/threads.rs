@@ -6,8 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::hooks::{HookReports, Hooks};
-use super::placement::Placement;
-use super::{RunError, RunOptions};
+use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
 use crate::id::CoreId;
@@ -22,14 +21,6 @@ pub(super) struct Ended {
     pub(super) coordinator: CoordinatorReport,
     pub(super) cores: Vec<Result<CoreReport, ReactorError>>,
     pub(super) hooks: HookReports,
-}
-
-/// What the cores need to know of the run.
-pub(super) struct Site<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) placement: &'a Placement,
-    pub(super) address: std::net::SocketAddr,
-    pub(super) journal: &'a Journal,
 }
 
 /// A run under way.
@@ -61,18 +52,19 @@ impl Load {
     /// # Errors
     /// A thread, an event or a driver could not be made. Nothing was sent.
     pub(super) fn start(
-        site: &Site<'_>,
+        plan: &Plan,
+        host: &mut Host,
+        journal: &Journal,
         hooks: Hooks,
         board: &Arc<LiveBoard>,
         options: &RunOptions,
-        chosen: &mut Chosen,
     ) -> Result<Self, RunError> {
         let (exchange, cores) = loop {
-            match start_cores(site, chosen.kind) {
+            match start_cores(plan, host, journal) {
                 Ok(started) => break started,
                 // One ring could be had, but not one for each core.
                 Err(RunError::Reactor(error @ ReactorError::Setup { .. })) if options.driver == DriverChoice::Auto => {
-                    *chosen = Chosen {
+                    host.driver = Chosen {
                         kind: DriverKind::Epoll,
                         reason: Some(error.as_reason()),
                     };
@@ -82,7 +74,7 @@ impl Load {
         };
         let (port, control) = hooks.start(Arc::clone(&exchange))?;
         let coordinator = Coordinator::new(
-            site.plan,
+            plan,
             Arc::clone(&exchange),
             port,
             Arc::clone(board),
@@ -133,33 +125,27 @@ impl Load {
 
 type CoreThread = JoinHandle<Result<CoreReport, ReactorError>>;
 
-fn start_cores(site: &Site<'_>, kind: DriverKind) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
-    let &Site {
-        plan,
-        placement,
-        address,
-        journal,
-    } = site;
-    let count = placement.processors.len();
+fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
+    let count = host.placement.processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
     let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
-    for (index, &processor) in placement.processors.iter().enumerate() {
+    for (index, &processor) in host.placement.processors.iter().enumerate() {
         let id = CoreId(index as u16);
         let core_plan = CorePlan {
             id,
             phases: plan.phases.clone(),
-            connections: placement.connections_per_core,
+            connections: host.placement.connections_per_core,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
-            address: KernelAddress::new(address),
+            address: KernelAddress::new(host.address),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
         };
-        let (exchange, ready) = (Arc::clone(&exchange), ready.clone());
+        let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {
             if let Some(processor) = processor {
                 affinity::pin_to(processor);
