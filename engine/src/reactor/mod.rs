@@ -125,10 +125,10 @@ pub(crate) struct Chosen {
 #[non_exhaustive]
 pub enum ReactorError {
     /// io_uring could not be set up.
-    #[error("io_uring is not available: {source}; {advice}")]
+    #[error("io_uring is not available: {cause}; {advice}")]
     Setup {
         /// Why.
-        source: io::Error,
+        cause: io::Error,
         /// Probable cause and what to do.
         advice: &'static str,
     },
@@ -154,7 +154,7 @@ impl ReactorError {
             Some(libc::EINVAL) => "this kernel is too old: Linux 6.1 or newer is needed",
             _ => "see io_uring_setup(2)",
         };
-        Self::Setup { source, advice }
+        Self::Setup { cause: source, advice }
     }
 
     /// The one line that a run says when it goes on with epoll instead.
