@@ -54,6 +54,13 @@ pub(crate) struct Profile {
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     pub(crate) cores: Option<u16>,
 
+    /// What moves the bytes: io_uring, or epoll where a host refuses it.
+    ///
+    /// `auto` takes io_uring and falls back to epoll with one line that says why: a seccomp profile, the sysctl kernel.io_uring_disabled, a low
+    /// locked-memory limit. The artifacts record which driver ran.
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    pub(crate) driver: DriverFlag,
+
     /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
     #[arg(long, value_name = "WHAT")]
     pub(crate) ui: Option<Ui>,
@@ -72,6 +79,17 @@ pub(crate) struct Profile {
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
     pub(crate) random_seed: Option<u64>,
+}
+
+/// The words of `--driver`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DriverFlag {
+    /// io_uring, or epoll where the host refuses it
+    Auto,
+    /// io_uring or nothing
+    IoUring,
+    /// epoll
+    Epoll,
 }
 
 /// What is shown on standard error while the load runs.
@@ -108,13 +126,13 @@ mod tests {
     #[test]
     fn every_flag_lands_in_its_field() {
         let profile = profile(
-            "ringload profile --config a.yaml --mock --cores 2 --ui none --output-artifact-dir out --overwrite --random-seed 7",
+            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --ui none --output-artifact-dir out --overwrite --random-seed 7",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
         assert!(profile.mock && profile.overwrite);
         assert_eq!(
-            (profile.cores, profile.ui, profile.random_seed),
-            (Some(2), Some(Ui::None), Some(7))
+            (profile.cores, profile.driver, profile.ui, profile.random_seed),
+            (Some(2), DriverFlag::Epoll, Some(Ui::None), Some(7))
         );
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
     }

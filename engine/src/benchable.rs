@@ -14,7 +14,7 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::id::{CoreId, PhaseId};
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{Core, CorePlan, CoreReport, ReactorError};
+use crate::reactor::{self, CorePlan, CoreReport, DriverKind, ReactorError};
 use crate::record::{self, DecodeError, GapArena, GapChain, Outcome, RequestRecord};
 use crate::sys::{affinity, limits, socket::KernelAddress};
 use crate::units::Nanos;
@@ -165,9 +165,9 @@ impl LoadedCore {
                 affinity::pin_to(processor);
             }
             limits::sharpen_timers();
-            let core = Core::new(core_plan, theirs);
-            let _ = ready.send(own_account());
-            core?.run()
+            reactor::run_core(DriverKind::IoUring, core_plan, theirs, |_| {
+                let _ = ready.send(own_account());
+            })
         });
         let account = account.recv().expect("the core's thread reports before it runs");
         exchange.gates[PHASE.index()].open(clock::monotonic(), Nanos::MAX);

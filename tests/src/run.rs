@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringload_engine::clock::WallAnchor;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::Plan;
-use ringload_engine::run::{LiveSnapshot, RunError, RunOptions, RunOutcome, run};
+use ringload_engine::run::{DriverChoice, LiveSnapshot, RunError, RunOptions, RunOutcome, run};
 use ringload_engine::units::Nanos;
 use serde::Deserialize;
 use serde_json::Value;
@@ -104,6 +104,16 @@ impl Counts {
     }
 }
 
+/// The driver of in-process runs: `RINGLOAD_TEST_DRIVER`, so that the same tests hold over both.
+pub fn driver_under_test() -> DriverChoice {
+    match std::env::var("RINGLOAD_TEST_DRIVER").as_deref() {
+        Ok("epoll") => DriverChoice::Epoll,
+        Ok("io-uring") => DriverChoice::IoUring,
+        Ok(other) => panic!("RINGLOAD_TEST_DRIVER is '{other}'; io-uring and epoll are known"),
+        Err(_) => DriverChoice::Auto,
+    }
+}
+
 impl Running {
     pub(crate) fn start(plan: Plan, cores: u16, temporary: TempDir) -> Self {
         let interrupt = Arc::new(Interrupt::new());
@@ -111,6 +121,7 @@ impl Running {
         let (sender, done) = channel();
         let options = RunOptions {
             cores: Some(cores),
+            driver: driver_under_test(),
             interrupt: Arc::clone(&interrupt),
         };
         let (planned, watched) = (plan.clone(), Arc::clone(&seen));

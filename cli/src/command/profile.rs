@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::args::{Profile, Ui};
+use crate::args::{DriverFlag, Profile, Ui};
 use crate::console;
-use crate::engine::{self, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
+use crate::engine::{self, DriverChoice, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::signals::Watch;
@@ -55,6 +55,11 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
     let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
     let options = RunOptions {
         cores: args.cores,
+        driver: match args.driver {
+            DriverFlag::Auto => DriverChoice::Auto,
+            DriverFlag::IoUring => DriverChoice::IoUring,
+            DriverFlag::Epoll => DriverChoice::Epoll,
+        },
         interrupt,
     };
     let result = engine::run(&plan, &options, &mut |snapshot| progress.show(snapshot));
@@ -207,6 +212,7 @@ mod tests {
             config: config.map(PathBuf::from),
             mock: true,
             cores: None,
+            driver: DriverFlag::Auto,
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,

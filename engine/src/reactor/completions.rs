@@ -8,11 +8,12 @@ use super::recorder::Ending;
 use crate::http::{Feed, TokenUsage};
 use crate::id::PhaseId;
 use crate::record::{ErrorDetail, Outcome, Usage};
+use crate::sys::driver::{BufferId, Completion, Driver, Operation};
 use crate::sys::socket;
-use crate::sys::uring::{Completion, Operation};
+
 use crate::units::Nanos;
 
-impl Core {
+impl<D: Driver> Core<D> {
     /// Handles everything that completed; all of it happened at `now` as far as anyone can tell.
     pub(super) fn handle_completions(&mut self, now: Nanos) {
         let mut completions = std::mem::take(&mut self.completions);
@@ -56,13 +57,13 @@ impl Core {
             request.connected = now;
         }
         request.last_life = now;
-        self.ring.receive(index, generation, socket);
+        self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
     }
 
     fn send_completed(&mut self, completion: Completion, now: Nanos) {
         let index = completion.tag.index;
-        let length = self.ring.request_length(index);
+        let length = self.driver.request_length(index);
         let place = self.slab.get(index);
         place.operations -= 1;
         place.sending = false;
@@ -86,7 +87,7 @@ impl Core {
         if sent < length {
             place.sending = true;
             place.operations += 1;
-            return self.ring.send(index, generation, socket, sent);
+            return self.driver.send(index, generation, socket, sent);
         }
         request.send_end = now;
         match request.credit.cancel_after {
@@ -113,7 +114,7 @@ impl Core {
             if completion.result > 0 {
                 self.received(index, buffer, completion.result as usize, now);
             }
-            self.ring.recycle(buffer);
+            self.driver.recycle(buffer);
         } else if completion.result == -libc::ENOBUFS {
             // Not an end: armed again below.
         } else if completion.result <= 0 {
@@ -133,14 +134,14 @@ impl Core {
                 place.receiving = true;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
-                self.ring.receive_again(index, generation, socket);
+                self.driver.receive_again(index, generation, socket);
             }
             State::Closing => self.close_if_quiet(index),
             _ => {}
         }
     }
 
-    fn received(&mut self, index: u32, buffer: crate::sys::uring::BufferId, length: usize, now: Nanos) {
+    fn received(&mut self, index: u32, buffer: BufferId, length: usize, now: Nanos) {
         let place = self.slab.get(index);
         match place.state {
             State::Busy => {}
@@ -151,7 +152,7 @@ impl Core {
             }
             _ => return,
         }
-        let bytes = self.ring.bytes(buffer, length);
+        let bytes = self.driver.bytes(buffer, length);
         let outcome = place.reader.feed(bytes, &mut self.scratch);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
@@ -321,7 +322,7 @@ impl Core {
         place.reader.begin(&mut self.scratch);
         if connecting {
             let generation = place.generation;
-            self.ring.cancel_connect(index, generation);
+            self.driver.cancel_connect(index, generation);
         } else if place.operations > 0
             && let Some(socket) = place.borrow_socket()
         {

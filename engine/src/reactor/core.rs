@@ -20,9 +20,10 @@ use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{Arrival, RequestImages};
 use crate::record::{ErrorDetail, Outcome};
+use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket::{self, KernelAddress};
 use crate::sys::time::thread_cpu;
-use crate::sys::uring::{Completion, Ring};
+
 use crate::units::Nanos;
 
 /// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
@@ -52,10 +53,10 @@ pub(super) struct PhaseRun {
 }
 
 /// A reactor core.
-pub(crate) struct Core {
+pub(crate) struct Core<D> {
     pub(super) id: CoreId,
     pub(super) exchange: Arc<Exchange>,
-    pub(super) ring: Ring,
+    pub(super) driver: D,
     pub(super) slab: Slab,
     pub(super) idle: Vec<u32>,
     pub(super) to_send: VecDeque<u32>,
@@ -84,20 +85,9 @@ pub(crate) struct Core {
     pub(super) counters: CoreCounters,
 }
 
-impl Core {
-    /// Makes the core. Must be called on the thread that will run it.
-    ///
-    /// # Errors
-    /// The host refuses io_uring.
-    pub(crate) fn new(plan: CorePlan, exchange: Arc<Exchange>) -> Result<Self, ReactorError> {
-        let tails = plan
-            .images
-            .entries
-            .iter()
-            .map(|image| Arc::clone(&image.tail))
-            .collect();
-        let ring = Ring::new(plan.connections, Arc::clone(&plan.images.head), tails, plan.address)
-            .map_err(ReactorError::setup)?;
+impl<D: Driver> Core<D> {
+    /// Makes the core over its driver.
+    pub(crate) fn new(plan: CorePlan, driver: D, exchange: Arc<Exchange>) -> Self {
         let phases = plan
             .phases
             .iter()
@@ -109,9 +99,9 @@ impl Core {
                 closed_loop: phase.arrival == Arrival::ClosedLoop,
             })
             .collect();
-        Ok(Self {
+        Self {
             id: plan.id,
-            ring,
+            driver,
             slab: Slab::new(plan.connections),
             idle: Vec::with_capacity(plan.connections),
             to_send: VecDeque::with_capacity(plan.connections),
@@ -141,7 +131,7 @@ impl Core {
             progressed: false,
             counters: CoreCounters::default(),
             exchange,
-        })
+        }
     }
 
     /// Runs until told to shut down and nothing is left.
@@ -161,17 +151,17 @@ impl Core {
                 break Ok(());
             }
             if let Err(error) = self.submit_and_wait(clock::monotonic()) {
-                break Err(ReactorError::Ring(error));
+                break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
             self.handle_completions(now);
         };
-        let ring = self.ring.counters();
+        let driver = self.driver.counters();
         self.counters = CoreCounters {
-            enters: ring.enters,
-            completions: ring.completions,
-            buffer_shortages: ring.buffer_shortages,
-            overflows: ring.overflows,
+            enters: driver.enters,
+            completions: driver.completions,
+            buffer_shortages: driver.buffer_shortages,
+            overflows: driver.overflows,
             life: now.since(born),
             busy: thread_cpu(),
             ..self.counters
@@ -293,7 +283,7 @@ impl Core {
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
                 self.counters.connections += 1;
-                self.ring.connect(index, generation, socket);
+                self.driver.connect(index, generation, socket);
             }
             Err(error) => {
                 place.state = State::Connecting;
@@ -354,7 +344,7 @@ impl Core {
             place.operations += 1;
             let (generation, socket) = (place.generation, place.raw_socket());
             let block = &self.images.ids;
-            self.ring.prepare_request(index, image, |out| {
+            self.driver.prepare_request(index, image, |out| {
                 http::patch_ids(
                     &block.template,
                     block.request_id_at,
@@ -364,7 +354,7 @@ impl Core {
                     out,
                 )
             });
-            self.ring.send(index, generation, socket, 0);
+            self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
     }
@@ -389,12 +379,12 @@ impl Core {
     fn submit_and_wait(&mut self, now: Nanos) -> io::Result<()> {
         let link = &self.exchange.links[self.id.index()];
         if !self.watching {
-            self.ring.watch(link.waker.event().as_raw_fd());
+            self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
         let deadline = self.next_deadline();
         if !self.to_send.is_empty() || deadline <= now {
-            return self.ring.turn(Nanos::ZERO, &mut self.completions);
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
         }
         let hungry = self
             .phases
@@ -413,7 +403,7 @@ impl Core {
         } else {
             deadline.since(now).min(IDLE_WAIT)
         };
-        let outcome = self.ring.turn(wait, &mut self.completions);
+        let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
     }

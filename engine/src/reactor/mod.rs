@@ -13,17 +13,20 @@ mod slab;
 use std::io;
 use std::sync::Arc;
 
-use crate::credit::RequestIds;
+use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
 use crate::record::{ErrorDetail, PhaseHistograms};
+use crate::sys::driver::Driver;
+use crate::sys::epoll::Epoll;
 use crate::sys::socket::KernelAddress;
+use crate::sys::uring::Ring;
 use crate::units::Nanos;
 
-pub(crate) use self::core::Core;
+use self::core::Core;
 
-const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::uring::ID_BLOCK_BYTES);
+const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::send_slots::ID_BLOCK_BYTES);
 
 /// What one core needs beside the exchange.
 pub(crate) struct CorePlan {
@@ -62,7 +65,7 @@ pub(crate) struct CoreReport {
 /// Figures of a core itself, for the artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CoreCounters {
-    /// io_uring_enter(2) calls.
+    /// Calls that submit and wait: io_uring_enter(2) or epoll_pwait2(2).
     pub(crate) enters: u64,
     /// Completions.
     pub(crate) completions: u64,
@@ -80,21 +83,61 @@ pub(crate) struct CoreCounters {
     pub(crate) life: Nanos,
 }
 
+/// Which driver moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DriverChoice {
+    /// io_uring, or epoll where the host refuses it.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+/// The driver of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DriverKind {
+    IoUring,
+    Epoll,
+}
+
+impl DriverKind {
+    /// The word in flags and artifacts.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::IoUring => "io-uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}
+
+/// A driver, and why it is not the first choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) kind: DriverKind,
+    /// Cause and remedy in one line, if io_uring was refused.
+    pub(crate) reason: Option<String>,
+}
+
 /// A core that cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReactorError {
-    /// The ring could not be made.
-    #[error("io_uring is not available: {source}; {advice}")]
+    /// io_uring could not be set up.
+    #[error("io_uring is not available: {cause}; {advice}")]
     Setup {
         /// Why.
-        source: io::Error,
+        cause: io::Error,
         /// Probable cause and what to do.
         advice: &'static str,
     },
-    /// The ring stopped working.
-    #[error("io_uring failed while the load ran: {0}")]
-    Ring(io::Error),
+    /// The epoll set could not be made.
+    #[error("cannot create an epoll set: {0}")]
+    Epoll(io::Error),
+    /// The driver stopped working.
+    #[error("the kernel failed while the load ran: {0}")]
+    Driver(io::Error),
 }
 
 impl ReactorError {
@@ -111,18 +154,87 @@ impl ReactorError {
             Some(libc::EINVAL) => "this kernel is too old: Linux 6.1 or newer is needed",
             _ => "see io_uring_setup(2)",
         };
-        Self::Setup { source, advice }
+        Self::Setup { cause: source, advice }
+    }
+
+    /// The one line that a run says when it goes on with epoll instead.
+    pub(crate) fn as_reason(&self) -> String {
+        format!("{self}; the run uses the epoll driver")
     }
 }
 
-/// Starts nothing: tells whether a ring can be made on this host.
+fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
+    let (head, tails) = shared_bytes(&plan.images);
+    Ring::new(plan.connections, head, tails, plan.address).map_err(ReactorError::setup)
+}
+
+fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
+    let (head, tails) = shared_bytes(&plan.images);
+    Epoll::new(plan.connections, head, tails, plan.address).map_err(ReactorError::Epoll)
+}
+
+type SharedTails = Arc<[Arc<[u8]>]>;
+
+fn shared_bytes(images: &RequestImages) -> (Arc<[u8]>, SharedTails) {
+    let tails = images.entries.iter().map(|image| Arc::clone(&image.tail)).collect();
+    (Arc::clone(&images.head), tails)
+}
+
+/// Makes a core over the driver of that kind and runs it to its end. Must be called on the core's own thread, for a ring belongs to the thread that
+/// made it. `ready` is told whether the core can run, before it does.
 ///
 /// # Errors
-/// The same as the cores would get.
-pub(crate) fn probe() -> Result<(), ReactorError> {
+/// The driver cannot be made, or failed while the load ran.
+pub(crate) fn run_core(
+    kind: DriverKind,
+    plan: CorePlan,
+    exchange: Arc<Exchange>,
+    ready: impl FnOnce(bool),
+) -> Result<CoreReport, ReactorError> {
+    fn go<D: Driver>(
+        driver: Result<D, ReactorError>,
+        plan: CorePlan,
+        exchange: Arc<Exchange>,
+        ready: impl FnOnce(bool),
+    ) -> Result<CoreReport, ReactorError> {
+        let core = driver.map(|driver| Core::new(plan, driver, exchange));
+        ready(core.is_ok());
+        core?.run()
+    }
+    match kind {
+        DriverKind::IoUring => go(new_ring(&plan), plan, exchange, ready),
+        DriverKind::Epoll => go(new_epoll(&plan), plan, exchange, ready),
+    }
+}
+
+/// Decides the driver by trying: starts nothing.
+///
+/// # Errors
+/// io_uring was asked for by name and is refused.
+pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, ReactorError> {
+    if choice == DriverChoice::Epoll {
+        return Ok(Chosen {
+            kind: DriverKind::Epoll,
+            reason: None,
+        });
+    }
+    match (probe(), choice) {
+        (Ok(()), _) => Ok(Chosen {
+            kind: DriverKind::IoUring,
+            reason: None,
+        }),
+        (Err(error), DriverChoice::Auto) => Ok(Chosen {
+            kind: DriverKind::Epoll,
+            reason: Some(error.as_reason()),
+        }),
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn probe() -> Result<(), ReactorError> {
     let address = KernelAddress::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
     // On a thread of its own: a ring belongs to the thread that made it.
-    std::thread::spawn(move || crate::sys::uring::Ring::new(1, Arc::from([]), Arc::from([]), address).map(drop))
+    std::thread::spawn(move || Ring::new(1, Arc::from([]), Arc::from([]), address).map(drop))
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         .map_err(ReactorError::setup)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::placement::Placement;
+use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
 use crate::reactor::CoreCounters;
@@ -20,9 +20,9 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
     json!({
         "processor": processor,
         "busy_share": share(counters.busy, counters.life),
-        "ring_enters": counters.enters,
-        "ring_completions": counters.completions,
-        "ring_overflows": counters.overflows,
+        "driver_enters": counters.enters,
+        "driver_completions": counters.completions,
+        "driver_overflows": counters.overflows,
         "buffer_shortages": counters.buffer_shortages,
         "connections_opened": counters.connections,
         "resends": counters.resends,
@@ -38,7 +38,7 @@ fn kernel() -> Option<String> {
 
 /// Facts of the run and of each phase.
 pub(super) fn collect(
-    placement: &Placement,
+    host: &Host,
     cores: &[CoreCounters],
     coordinator: &CoordinatorReport,
     seed: u64,
@@ -46,12 +46,15 @@ pub(super) fn collect(
 ) -> EngineFacts {
     let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
     let mut run = Map::new();
-    run.insert("driver".into(), json!("io-uring"));
+    run.insert("driver".into(), json!(host.driver.kind.as_str()));
+    if let Some(reason) = &host.driver.reason {
+        run.insert("driver_reason".into(), json!(reason));
+    }
     run.insert("kernel".into(), json!(kernel()));
     run.insert("seed".into(), json!(seed));
     run.insert(
         "cores".into(),
-        placement
+        host.placement
             .processors
             .iter()
             .zip(cores)

@@ -31,7 +31,8 @@ use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
-use crate::reactor::{self, ReactorError};
+pub use crate::reactor::DriverChoice;
+use crate::reactor::{self, Chosen, ReactorError};
 use crate::report::Report;
 use crate::units::Nanos;
 
@@ -45,6 +46,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct RunOptions {
     /// Reactor cores; `None` takes all processors but one.
     pub cores: Option<u16>,
+    /// What moves the bytes.
+    pub driver: DriverChoice,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -76,7 +79,7 @@ pub enum RunError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The ring cannot be used.
+    /// The driver cannot be used.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
     /// A control hook failed before the load.
@@ -147,7 +150,11 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target)
     })??;
-    reactor::probe()?;
+    let mut host = Host {
+        placement,
+        address,
+        driver: reactor::choose(options.driver)?,
+    };
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
     let Started {
@@ -156,7 +163,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         anchor,
         start,
         board,
-    } = start_load(plan, &placement, address, &directory, &options.interrupt).inspect_err(|_| {
+    } = start_load(plan, &mut host, &directory, options).inspect_err(|_| {
         // Nothing was measured, so nothing may look like results to the next run. Best effort: the reason of the refusal is worth more.
         let _ = std::fs::remove_file(&inputs);
         let _ = std::fs::remove_file(directory.path().join(artifact::JOURNAL));
@@ -179,14 +186,24 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         plan,
         &directory,
         anchor,
-        &placement,
+        &host,
         ended,
         journal.finish(),
         options.interrupt.signal(),
     );
     outcome.files.insert(0, inputs);
-    outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
+    outcome.warnings.splice(
+        0..0,
+        host.driver.reason.into_iter().chain(plan.warnings.iter().cloned()),
+    );
     Ok(outcome)
+}
+
+/// What the run has of this host.
+struct Host {
+    placement: placement::Placement,
+    address: SocketAddr,
+    driver: Chosen,
 }
 
 /// A load under way and what it was started with.
@@ -201,20 +218,22 @@ struct Started {
 /// Resets the server's cache, if the plan says so, and starts the threads.
 fn start_load(
     plan: &Plan,
-    placement: &placement::Placement,
-    address: SocketAddr,
+    host: &mut Host,
     directory: &ArtifactDirectory,
-    interrupt: &Arc<Interrupt>,
+    options: &RunOptions,
 ) -> Result<Started, RunError> {
-    let hooks = hooks::Hooks::new(plan, Arc::clone(interrupt)).reset()?;
-    if let Some(signal) = interrupt.signal() {
+    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
+    if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }
-    let journal = Journal::start(&directory.path().join(artifact::JOURNAL), placement.processors.len())?;
+    let journal = Journal::start(
+        &directory.path().join(artifact::JOURNAL),
+        host.placement.processors.len(),
+    )?;
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
     let board = Arc::new(LiveBoard::default());
-    let load = threads::Load::start(plan, placement, address, &journal, hooks, &board, interrupt)?;
+    let load = threads::Load::start(plan, host, &journal, hooks, &board, options)?;
     Ok(Started {
         journal,
         load,

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::placement::Placement;
 use super::threads::Ended;
-use super::{RunOutcome, facts};
+use super::{Host, RunOutcome, facts};
 use crate::artifact::{self, ArtifactDirectory, AtomicFile, RecordIds, RecordWriter};
 use crate::clock::WallAnchor;
 use crate::credit::RequestIds;
@@ -21,13 +20,14 @@ pub(super) fn write(
     plan: &Plan,
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
-    placement: &Placement,
+    host: &Host,
     ended: Ended,
     (journal, journal_written): (PathBuf, Result<(), JournalError>),
     signal: Option<i32>,
 ) -> RunOutcome {
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
+    warnings.extend(unsent(plan, &ended.coordinator.unsent));
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -85,7 +85,7 @@ pub(super) fn write(
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
     let mut engine = facts::collect(
-        placement,
+        host,
         &counters,
         &ended.coordinator,
         plan.seed,
@@ -112,6 +112,17 @@ pub(super) fn write(
         failure,
         warnings,
     }
+}
+
+/// A word for each open loop that did not send its whole schedule: its offered rate was not the one that was asked for.
+fn unsent<'a>(plan: &'a Plan, counts: &'a [u64]) -> impl Iterator<Item = String> + 'a {
+    let behind = plan.phases.iter().zip(counts).filter(|(_, count)| **count > 0);
+    behind.map(|(phase, count)| {
+        format!(
+            "phase {}: {count} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
+            phase.name
+        )
+    })
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.

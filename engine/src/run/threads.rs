@@ -5,16 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::RunError;
 use super::hooks::{HookReports, Hooks};
-use super::placement::Placement;
+use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
 use crate::id::CoreId;
-use crate::interrupt::Interrupt;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{Core, CorePlan, CoreReport, ReactorError};
+use crate::reactor::{self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError};
 use crate::sys::{affinity, limits, socket::KernelAddress};
 use crate::units::Nanos;
 
@@ -52,27 +50,35 @@ impl Load {
     /// Starts the cores, waits until each is ready to send, then starts the control and coordinator threads.
     ///
     /// # Errors
-    /// A thread, an event or a ring could not be made. Nothing was sent.
+    /// A thread, an event or a driver could not be made. Nothing was sent.
     pub(super) fn start(
         plan: &Plan,
-        placement: &Placement,
-        address: std::net::SocketAddr,
+        host: &mut Host,
         journal: &Journal,
         hooks: Hooks,
         board: &Arc<LiveBoard>,
-        interrupt: &Arc<Interrupt>,
+        options: &RunOptions,
     ) -> Result<Self, RunError> {
-        let count = placement.processors.len();
-        let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
-        let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
-        let cores = start_cores(plan, placement, address, journal, &exchange)?;
+        let (exchange, cores) = loop {
+            match start_cores(plan, host, journal) {
+                Ok(started) => break started,
+                // One ring could be had, but not one for each core.
+                Err(RunError::Reactor(error @ ReactorError::Setup { .. })) if options.driver == DriverChoice::Auto => {
+                    host.driver = Chosen {
+                        kind: DriverKind::Epoll,
+                        reason: Some(error.as_reason()),
+                    };
+                }
+                Err(error) => return Err(error),
+            }
+        };
         let (port, control) = hooks.start(Arc::clone(&exchange))?;
         let coordinator = Coordinator::new(
             plan,
             Arc::clone(&exchange),
             port,
             Arc::clone(board),
-            Arc::clone(interrupt),
+            Arc::clone(&options.interrupt),
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
@@ -119,42 +125,39 @@ impl Load {
 
 type CoreThread = JoinHandle<Result<CoreReport, ReactorError>>;
 
-fn start_cores(
-    plan: &Plan,
-    placement: &Placement,
-    address: std::net::SocketAddr,
-    journal: &Journal,
-    exchange: &Arc<Exchange>,
-) -> Result<Vec<CoreThread>, RunError> {
+fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
+    let count = host.placement.processors.len();
+    let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
+    let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
-    for (index, &processor) in placement.processors.iter().enumerate() {
+    for (index, &processor) in host.placement.processors.iter().enumerate() {
         let id = CoreId(index as u16);
         let core_plan = CorePlan {
             id,
             phases: plan.phases.clone(),
-            connections: placement.connections_per_core,
+            connections: host.placement.connections_per_core,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
-            address: KernelAddress::new(address),
+            address: KernelAddress::new(host.address),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
         };
-        let (exchange, ready) = (Arc::clone(exchange), ready.clone());
+        let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {
             if let Some(processor) = processor {
                 affinity::pin_to(processor);
             }
             limits::sharpen_timers();
-            run_core(core_plan, exchange, &ready)
+            run_core(kind, core_plan, exchange, &ready)
         })?);
     }
     drop(ready);
     let started = readiness.iter().take(threads.len()).filter(|&started| started).count();
     if started == threads.len() {
-        return Ok(threads);
+        return Ok((exchange, threads));
     }
     // A core that could not start returns its reason; the others have nothing to do and end when told.
     exchange.links.iter().for_each(|link| link.command(Command::Shutdown));
@@ -163,6 +166,7 @@ fn start_cores(
 }
 
 fn run_core(
+    kind: DriverKind,
     plan: CorePlan,
     exchange: Arc<Exchange>,
     ready: &std::sync::mpsc::Sender<bool>,
@@ -174,10 +178,10 @@ fn run_core(
             self.0.report_core_failure();
         }
     }
-    let core = Core::new(plan, Arc::clone(&exchange));
-    let _ = ready.send(core.is_ok());
-    let alarm = Alarm(exchange);
-    let report = core?.run()?;
+    let alarm = Alarm(Arc::clone(&exchange));
+    let report = reactor::run_core(kind, plan, exchange, |able| {
+        let _ = ready.send(able);
+    })?;
     std::mem::forget(alarm);
     Ok(report)
 }

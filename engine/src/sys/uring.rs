@@ -1,13 +1,11 @@
-//! A safe face on one io_uring instance, shaped for one reactor core.
+//! The io_uring driver: one instance per reactor core.
 //!
 //! # Why this is sound
 //! The kernel holds pointers into four kinds of memory, and each is owned by [`Ring`] itself and outlives every operation:
 //! - **Receive buffers** are one allocation that is never resized. A buffer belongs to the kernel until a completion names it, then to
-//!   the core until [`Ring::recycle`] hands it back; [`Ring::bytes`] only lends buffers that a completion named.
+//!   the core until [`Driver::recycle`] hands it back; [`Driver::bytes`] only lends buffers that a completion named.
 //! - **The buffer ring** (the list of free buffers) is a page-aligned mapping, written only here, its tail published with release order.
-//! - **Send slots** (message header, vectors, id block) live in a vector that is sized at start and never reallocated. A slot is
-//!   `busy` from submission to completion, and no slot is rewritten while it is busy. Vectors point into a slot's own id block and into
-//!   shared request bytes, which the ring keeps alive by holding its own handles on them.
+//! - **Send slots** are never moved, and not rewritten from submission to completion; see [`SendSlots`].
 //! - **The peer's address** is boxed and never changed.
 //!
 //! Closing an instance ends its operations, but not before the close returns. So a core lets every operation complete before it drops its
@@ -15,7 +13,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -23,6 +21,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
+use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, Tag};
+use super::send_slots::{ID_BLOCK_BYTES, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -30,39 +30,8 @@ use crate::units::Nanos;
 const BUFFERS: u16 = 256;
 /// Bytes of one receive buffer.
 const BUFFER_BYTES: usize = 4096;
-/// Bytes of the part of a request that differs from request to request.
-pub(crate) const ID_BLOCK_BYTES: usize = 256;
 /// The only buffer group.
 const GROUP: u16 = 0;
-
-/// What an operation was: the low byte of its tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Operation {
-    /// Connecting.
-    Connect = 1,
-    /// Sending a request.
-    Send = 2,
-    /// Receiving until told otherwise.
-    Receive = 3,
-    /// Waiting for the wake-up event.
-    Wake = 4,
-    /// Cancelling another operation.
-    Cancel = 5,
-}
-
-/// Names an operation: which connection, which use of its slot, and what it does.
-///
-/// The generation tells a late completion of an earlier connection from one of the connection that now has the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tag {
-    /// Connection index.
-    pub(crate) index: u32,
-    /// Generation of the index, modulo 2^24.
-    pub(crate) generation: u32,
-    /// What the operation does.
-    pub(crate) operation: Operation,
-}
 
 impl Tag {
     fn to_user_data(self) -> u64 {
@@ -83,32 +52,6 @@ impl Tag {
             operation,
         }
     }
-}
-
-/// A finished operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Completion {
-    /// Which operation.
-    pub(crate) tag: Tag,
-    /// Bytes or zero, or a negative errno.
-    pub(crate) result: i32,
-    /// The receive buffer that holds the bytes, if any.
-    pub(crate) buffer: Option<BufferId>,
-    /// Whether the operation goes on (multishot receive).
-    pub(crate) more: bool,
-}
-
-/// A receive buffer that belongs to the core until it is recycled.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BufferId(u16);
-
-struct SendSlot {
-    message: libc::msghdr,
-    vectors: [libc::iovec; 3],
-    id_block: [u8; ID_BLOCK_BYTES],
-    id_length: usize,
-    image: u32,
-    busy: bool,
 }
 
 struct BufferRing {
@@ -175,29 +118,14 @@ impl Drop for BufferRing {
     }
 }
 
-/// Counters of the ring, for the artifacts: io_uring is nearly invisible to strace(1).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RingCounters {
-    /// io_uring_enter(2) calls.
-    pub(crate) enters: u64,
-    /// Completions seen.
-    pub(crate) completions: u64,
-    /// Receives that ended because no buffer was free, and were armed again.
-    pub(crate) buffer_shortages: u64,
-    /// Completions that did not fit the completion queue (kept by the kernel, delivered late).
-    pub(crate) overflows: u64,
-}
-
 /// One io_uring instance with everything that the kernel may touch.
 pub(crate) struct Ring {
     ring: IoUring,
     buffer_ring: BufferRing,
     buffers: Box<[u8]>,
-    slots: Vec<SendSlot>,
-    head: Arc<[u8]>,
-    tails: Arc<[Arc<[u8]>]>,
+    slots: SendSlots,
     address: Box<KernelAddress>,
-    counters: RingCounters,
+    counters: DriverCounters,
     /// Operations submitted whose last completion has not been seen.
     outstanding: usize,
 }
@@ -239,19 +167,11 @@ impl Ring {
             ring,
             buffer_ring,
             buffers,
-            slots: Vec::with_capacity(connections),
-            head,
-            tails,
+            slots: SendSlots::new(connections, head, tails),
             address: Box::new(address),
-            counters: RingCounters::default(),
+            counters: DriverCounters::default(),
             outstanding: 0,
         })
-    }
-
-    /// Counters so far.
-    pub(crate) fn counters(&mut self) -> RingCounters {
-        self.counters.overflows = u64::from(self.ring.completion().overflow());
-        self.counters
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -264,188 +184,6 @@ impl Ring {
             // The queue is full: hand it to the kernel without waiting. An error here is seen again, and reported, by `turn`.
             let _ = self.enter_now();
         }
-    }
-
-    /// Starts connecting `socket` to the peer.
-    pub(crate) fn connect(&mut self, index: u32, generation: u32, socket: RawFd) {
-        let (address, length) = self.address.as_raw();
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Connect,
-        };
-        let entry = opcode::Connect::new(Fd(socket), address, length)
-            .build()
-            .user_data(tag.to_user_data());
-        self.push(&entry);
-    }
-
-    /// Ends a connect early; the connect completes with ECANCELED, or with its own result if that came first.
-    pub(crate) fn cancel_connect(&mut self, index: u32, generation: u32) {
-        let target = Tag {
-            index,
-            generation,
-            operation: Operation::Connect,
-        }
-        .to_user_data();
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Cancel,
-        };
-        self.push(&opcode::AsyncCancel::new(target).build().user_data(tag.to_user_data()));
-    }
-
-    /// Receives on `socket` until it ends; each completion brings a buffer.
-    pub(crate) fn receive(&mut self, index: u32, generation: u32, socket: RawFd) {
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Receive,
-        };
-        self.push(
-            &opcode::RecvMulti::new(Fd(socket), GROUP)
-                .build()
-                .user_data(tag.to_user_data()),
-        );
-    }
-
-    /// Counts and re-arms a receive that ended because no buffer was free.
-    pub(crate) fn receive_again(&mut self, index: u32, generation: u32, socket: RawFd) {
-        self.counters.buffer_shortages += 1;
-        self.receive(index, generation, socket);
-    }
-
-    /// Makes the id block of a connection's next request. `write` fills the block and returns its length.
-    pub(crate) fn prepare_request(
-        &mut self,
-        index: u32,
-        image: u32,
-        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
-    ) {
-        let at = index as usize;
-        while self.slots.len() <= at {
-            assert!(
-                self.slots.len() < self.slots.capacity(),
-                "send slots are sized for every connection of the plan"
-            );
-            self.slots.push(SendSlot {
-                // SAFETY: msghdr is plain data for which all zeroes is a valid value.
-                message: unsafe { std::mem::zeroed() },
-                vectors: [libc::iovec {
-                    iov_base: ptr::null_mut(),
-                    iov_len: 0,
-                }; 3],
-                id_block: [0; ID_BLOCK_BYTES],
-                id_length: 0,
-                image: 0,
-                busy: false,
-            });
-        }
-        let slot = &mut self.slots[at];
-        assert!(!slot.busy, "a send slot is rewritten only after its completion");
-        slot.image = image;
-        slot.id_length = write(&mut slot.id_block);
-    }
-
-    /// Bytes of the prepared request of a connection.
-    pub(crate) fn request_length(&self, index: u32) -> usize {
-        let slot = &self.slots[index as usize];
-        self.head.len() + slot.id_length + self.tails[slot.image as usize].len()
-    }
-
-    /// Sends the prepared request from byte `offset` on.
-    pub(crate) fn send(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
-        let slot = &mut self.slots[index as usize];
-        assert!(!slot.busy, "one send at a time on a connection");
-        let parts: [&[u8]; 3] = [
-            &self.head,
-            &slot.id_block[..slot.id_length],
-            &self.tails[slot.image as usize],
-        ];
-        let mut skip = offset;
-        let mut used = 0;
-        for part in parts {
-            if skip >= part.len() {
-                skip -= part.len();
-                continue;
-            }
-            slot.vectors[used] = libc::iovec {
-                // The kernel only reads through this pointer.
-                iov_base: part[skip..].as_ptr().cast_mut().cast(),
-                iov_len: part.len() - skip,
-            };
-            skip = 0;
-            used += 1;
-        }
-        slot.message.msg_iov = slot.vectors.as_mut_ptr();
-        slot.message.msg_iovlen = used;
-        slot.busy = true;
-        let message: *const libc::msghdr = &slot.message;
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Send,
-        };
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        let entry = opcode::SendMsg::new(Fd(socket), message)
-            .flags(flags)
-            .build()
-            .user_data(tag.to_user_data());
-        self.push(&entry);
-    }
-
-    /// Waits once for `event` to become readable.
-    pub(crate) fn watch(&mut self, event: RawFd) {
-        let tag = Tag {
-            index: 0,
-            generation: 0,
-            operation: Operation::Wake,
-        };
-        self.push(
-            &opcode::PollAdd::new(Fd(event), libc::POLLIN as u32)
-                .build()
-                .user_data(tag.to_user_data()),
-        );
-    }
-
-    /// Submits everything and waits for a completion, at most `timeout` (zero: does not wait). Completions are appended to `into`.
-    ///
-    /// # Errors
-    /// An error of io_uring_enter(2) that is neither a timeout, an interruption, nor a full queue.
-    pub(crate) fn turn(&mut self, timeout: Nanos, into: &mut Vec<Completion>) -> io::Result<()> {
-        let outcome = if timeout == Nanos::ZERO {
-            self.enter_now()
-        } else {
-            self.enter_waiting(timeout)
-        };
-        match outcome {
-            Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
-                ) => {}
-            Err(error) => return Err(error),
-        }
-        let before = into.len();
-        for entry in self.ring.completion() {
-            let tag = Tag::from_user_data(entry.user_data());
-            if tag.operation == Operation::Send {
-                self.slots[tag.index as usize].busy = false;
-            }
-            if !cqueue::more(entry.flags()) {
-                self.outstanding -= 1;
-            }
-            into.push(Completion {
-                tag,
-                result: entry.result(),
-                buffer: cqueue::buffer_select(entry.flags()).map(BufferId),
-                more: cqueue::more(entry.flags()),
-            });
-        }
-        self.counters.completions += (into.len() - before) as u64;
-        Ok(())
     }
 
     fn enter_now(&mut self) -> io::Result<usize> {
@@ -470,19 +208,124 @@ impl Ring {
             .submitter()
             .submit_with_args(1, &SubmitArgs::new().timespec(&spec))
     }
+}
 
-    /// The bytes that a completion brought.
-    pub(crate) fn bytes(&self, buffer: BufferId, length: usize) -> &[u8] {
+impl Driver for Ring {
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd) {
+        let (address, length) = self.address.as_raw();
+        let tag = Tag {
+            index,
+            generation,
+            operation: Operation::Connect,
+        };
+        let entry = opcode::Connect::new(Fd(socket), address, length);
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
+    fn cancel_connect(&mut self, index: u32, generation: u32) {
+        let target = Tag {
+            index,
+            generation,
+            operation: Operation::Connect,
+        };
+        let tag = Tag {
+            operation: Operation::Cancel,
+            ..target
+        };
+        let entry = opcode::AsyncCancel::new(target.to_user_data());
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
+    fn receive(&mut self, index: u32, generation: u32, socket: RawFd) {
+        let tag = Tag {
+            index,
+            generation,
+            operation: Operation::Receive,
+        };
+        let entry = opcode::RecvMulti::new(Fd(socket), GROUP);
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
+    fn receive_again(&mut self, index: u32, generation: u32, socket: RawFd) {
+        self.counters.buffer_shortages += 1;
+        self.receive(index, generation, socket);
+    }
+
+    fn prepare_request(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
+        self.slots.prepare(index, image, write);
+    }
+
+    fn request_length(&self, index: u32) -> usize {
+        self.slots.length(index)
+    }
+
+    fn send(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
+        let message = self.slots.message(index, offset);
+        let tag = Tag {
+            index,
+            generation,
+            operation: Operation::Send,
+        };
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
+    fn watch(&mut self, event: RawFd) {
+        let tag = Tag {
+            index: 0,
+            generation: 0,
+            operation: Operation::Wake,
+        };
+        let entry = opcode::PollAdd::new(Fd(event), libc::POLLIN as u32);
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
+    fn turn(&mut self, timeout: Nanos, into: &mut Vec<Completion>) -> io::Result<()> {
+        let outcome = if timeout == Nanos::ZERO {
+            self.enter_now()
+        } else {
+            self.enter_waiting(timeout)
+        };
+        match outcome.map_err(|error| (error.raw_os_error(), error)) {
+            Ok(_) | Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => {}
+            Err((_, error)) => return Err(error),
+        }
+        let before = into.len();
+        for entry in self.ring.completion() {
+            let tag = Tag::from_user_data(entry.user_data());
+            if tag.operation == Operation::Send {
+                self.slots.done(tag.index);
+            }
+            if !cqueue::more(entry.flags()) {
+                self.outstanding -= 1;
+            }
+            into.push(Completion {
+                tag,
+                result: entry.result(),
+                buffer: cqueue::buffer_select(entry.flags()).map(BufferId),
+                more: cqueue::more(entry.flags()),
+            });
+        }
+        self.counters.completions += (into.len() - before) as u64;
+        Ok(())
+    }
+
+    fn bytes(&self, buffer: BufferId, length: usize) -> &[u8] {
         let start = usize::from(buffer.0) * BUFFER_BYTES;
         &self.buffers[start..start + length]
     }
 
-    /// Gives a buffer back to the kernel.
-    pub(crate) fn recycle(&mut self, buffer: BufferId) {
+    fn recycle(&mut self, buffer: BufferId) {
         // SAFETY: buffer ids come from completions, so they are below BUFFERS.
         let address = unsafe { self.buffers.as_mut_ptr().add(usize::from(buffer.0) * BUFFER_BYTES) };
         self.buffer_ring.push(buffer.0, address);
         self.buffer_ring.publish();
+    }
+
+    fn counters(&mut self) -> DriverCounters {
+        self.counters.overflows = u64::from(self.ring.completion().overflow());
+        self.counters
     }
 }
 
@@ -490,18 +333,11 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if self.outstanding > 0 {
             std::mem::forget(std::mem::take(&mut self.buffers));
-            std::mem::forget(std::mem::take(&mut self.slots));
-            std::mem::forget((self.head.clone(), self.tails.clone()));
+            self.slots.leak();
             let stand_in = Box::new(*self.address);
             std::mem::forget(std::mem::replace(&mut self.address, stand_in));
             self.buffer_ring.bytes = 0;
         }
-    }
-}
-
-impl AsRawFd for Ring {
-    fn as_raw_fd(&self) -> RawFd {
-        self.ring.as_raw_fd()
     }
 }
 

@@ -1,0 +1,151 @@
+//! Requests as the kernel wants them: message headers that point at three pieces of bytes.
+//!
+//! A slot belongs to a connection index. The pieces are the head (shared), the slot's own id block, and the tail of the dataset entry (shared).
+//! A slot's message stays valid, and at its place, from [`SendSlots::message`] until the slot is prepared again: slots are never moved, and the
+//! shared bytes are kept alive by handles held here.
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::Arc;
+
+/// Bytes of the part of a request that differs from request to request.
+pub(crate) const ID_BLOCK_BYTES: usize = 256;
+
+struct SendSlot {
+    message: libc::msghdr,
+    vectors: [libc::iovec; 3],
+    id_block: [u8; ID_BLOCK_BYTES],
+    id_length: usize,
+    image: u32,
+    busy: bool,
+}
+
+/// The send slots of a core.
+pub(super) struct SendSlots {
+    slots: Vec<SendSlot>,
+    head: Arc<[u8]>,
+    tails: Arc<[Arc<[u8]>]>,
+}
+
+impl SendSlots {
+    /// Slots for up to `connections` connections.
+    pub(super) fn new(connections: usize, head: Arc<[u8]>, tails: Arc<[Arc<[u8]>]>) -> Self {
+        Self {
+            slots: Vec::with_capacity(connections),
+            head,
+            tails,
+        }
+    }
+
+    /// Makes the id block of a connection's next request.
+    pub(super) fn prepare(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
+        let at = index as usize;
+        while self.slots.len() <= at {
+            assert!(
+                self.slots.len() < self.slots.capacity(),
+                "send slots are sized for every connection of the plan"
+            );
+            self.slots.push(SendSlot {
+                // SAFETY: msghdr is plain data for which all zeroes is a valid value.
+                message: unsafe { std::mem::zeroed() },
+                vectors: [libc::iovec {
+                    iov_base: ptr::null_mut(),
+                    iov_len: 0,
+                }; 3],
+                id_block: [0; ID_BLOCK_BYTES],
+                id_length: 0,
+                image: 0,
+                busy: false,
+            });
+        }
+        let slot = &mut self.slots[at];
+        assert!(!slot.busy, "a send slot is rewritten only after its completion");
+        slot.image = image;
+        slot.id_length = write(&mut slot.id_block);
+    }
+
+    /// Bytes of the prepared request.
+    pub(super) fn length(&self, index: u32) -> usize {
+        let slot = &self.slots[index as usize];
+        self.head.len() + slot.id_length + self.tails[slot.image as usize].len()
+    }
+
+    /// The prepared request from byte `offset` on, for sendmsg(2). The slot is busy until [`SendSlots::done`].
+    pub(super) fn message(&mut self, index: u32, offset: usize) -> *const libc::msghdr {
+        let slot = &mut self.slots[index as usize];
+        assert!(!slot.busy, "one send at a time on a connection");
+        let parts: [&[u8]; 3] = [
+            &self.head,
+            &slot.id_block[..slot.id_length],
+            &self.tails[slot.image as usize],
+        ];
+        let mut skip = offset;
+        let mut used = 0;
+        for part in parts {
+            if skip >= part.len() {
+                skip -= part.len();
+                continue;
+            }
+            slot.vectors[used] = libc::iovec {
+                // The kernel only reads through this pointer.
+                iov_base: part[skip..].as_ptr().cast_mut().cast(),
+                iov_len: part.len() - skip,
+            };
+            skip = 0;
+            used += 1;
+        }
+        slot.message.msg_iov = slot.vectors.as_mut_ptr();
+        slot.message.msg_iovlen = used;
+        slot.busy = true;
+        &slot.message
+    }
+
+    /// The send of a slot has completed.
+    pub(super) fn done(&mut self, index: u32) {
+        self.slots[index as usize].busy = false;
+    }
+
+    /// Leaves everything that a message may point at in memory for good.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.slots));
+        std::mem::forget((self.head.clone(), self.tails.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_holds_the_request_from_any_offset_on() {
+        let tails: Arc<[Arc<[u8]>]> = Arc::from([Arc::<[u8]>::from(&b"tail-0"[..]), Arc::from(&b"tail-1"[..])]);
+        let mut slots = SendSlots::new(4, Arc::from(&b"head|"[..]), tails);
+        slots.prepare(2, 1, |block| {
+            block[..3].copy_from_slice(b"id|");
+            3
+        });
+        let whole = b"head|id|tail-1";
+        assert_eq!(slots.length(2), whole.len());
+        for offset in 0..whole.len() {
+            let message = slots.message(2, offset);
+            // SAFETY: the message and what it points at are owned by `slots`, which outlives this block and is not changed in it.
+            let sent: Vec<u8> = unsafe {
+                std::slice::from_raw_parts((*message).msg_iov, (*message).msg_iovlen)
+                    .iter()
+                    .flat_map(|part| std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len).to_vec())
+                    .collect()
+            };
+            assert_eq!(sent, whole[offset..]);
+            slots.done(2);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rewritten only after its completion")]
+    fn a_busy_slot_is_not_rewritten() {
+        let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
+        slots.prepare(0, 0, |_| 0);
+        slots.message(0, 0);
+        slots.prepare(0, 0, |_| 0);
+    }
+}
