@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
-use super::deadline::{Deadlines, Guest};
+use super::deadline::Deadlines;
 use super::recorder::Recorder;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -69,7 +69,6 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) address: KernelAddress,
     pub(super) request_timeout: Nanos,
-    pub(super) serial: u64,
     /// The last connect failed.
     pub(super) connect_failing: bool,
     /// Connections opened for new requests in this turn.
@@ -115,13 +114,12 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
-            cancels: Deadlines::with_capacity(1024),
+            cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
             address: plan.address,
             request_timeout: plan.request_timeout,
-            serial: 0,
             connect_failing: false,
             connects: 0,
             paused_until: Nanos::ZERO,
@@ -235,7 +233,7 @@ impl<D: Driver> Core<D> {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(self.serial, credit, intended, now);
+        let mut request = Request::new(credit, intended, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -262,7 +260,6 @@ impl<D: Driver> Core<D> {
     }
 
     fn account_start(&mut self, phase: PhaseId) {
-        self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
         self.exchange.links[self.id.index()]
@@ -299,16 +296,8 @@ impl<D: Driver> Core<D> {
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
-        while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
-            let still_there = self
-                .slab
-                .get(index)
-                .request
-                .as_ref()
-                .is_some_and(|request| request.serial == serial);
-            if still_there {
-                self.cancel(index, now);
-            }
+        while let Some(index) = self.cancels.take_due(now) {
+            self.cancel(index, now);
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
