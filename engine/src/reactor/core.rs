@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
 use super::deadline::{Deadlines, Guest};
+use super::health::{Health, Parts};
 use super::recorder::Recorder;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -19,7 +20,7 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{Arrival, RequestImages};
-use crate::record::{ErrorDetail, Outcome};
+use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket::{self, KernelAddress};
 use crate::sys::time::thread_cpu;
@@ -83,6 +84,7 @@ pub(crate) struct Core<D> {
     /// A request started or ended in this turn.
     pub(super) progressed: bool,
     pub(super) counters: CoreCounters,
+    pub(super) health: Health,
 }
 
 impl<D: Driver> Core<D> {
@@ -100,6 +102,7 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
@@ -154,8 +157,11 @@ impl<D: Driver> Core<D> {
                 break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
+            self.health
+                .looked(now, self.completions.len(), self.recorder.histograms());
             self.handle_completions(now);
         };
+        let windows = self.health.close(now, parts(&mut self.driver, &self.recorder));
         let driver = self.driver.counters();
         self.counters = CoreCounters {
             enters: driver.enters,
@@ -169,6 +175,7 @@ impl<D: Driver> Core<D> {
         let (histograms, errors) = self.recorder.close();
         outcome.map(|()| CoreReport {
             histograms,
+            windows,
             errors,
             counters: self.counters,
         })
@@ -181,6 +188,9 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    let (driver, recorder) = (&mut self.driver, &self.recorder);
+                    self.health
+                        .granted(phase.index(), slots, now, || parts(driver, recorder));
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
@@ -194,6 +204,10 @@ impl<D: Driver> Core<D> {
                     self.notify = true;
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Ended { phase } => {
+                    let parts = parts(&mut self.driver, &self.recorder);
+                    self.health.ended(phase.index(), now, parts);
+                }
                 Command::Shutdown => self.shutting_down = true,
             }
         }
@@ -233,9 +247,11 @@ impl<D: Driver> Core<D> {
     /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        let wanted = (!closed_loop).then_some(intended);
+        let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(self.serial, credit, intended, now);
+        let intended = wanted.unwrap_or(now);
+        let mut request = Request::new(self.serial, credit, intended, ready, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -250,7 +266,10 @@ impl<D: Driver> Core<D> {
         if self.connects == CONNECTS_PER_TURN {
             return false;
         }
-        let Some(index) = self.slab.claim() else { return false };
+        let Some(index) = self.slab.claim() else {
+            self.health.kept_back(credit.phase.index(), credit.sequence);
+            return false;
+        };
         self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
@@ -265,6 +284,7 @@ impl<D: Driver> Core<D> {
         self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
+        self.health.started(phase.index());
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
@@ -273,6 +293,7 @@ impl<D: Driver> Core<D> {
 
     /// Opens a connection for `request` in the claimed place `index`.
     pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
+        let phase = request.credit.phase.index();
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
@@ -283,19 +304,26 @@ impl<D: Driver> Core<D> {
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
                 self.counters.connections += 1;
+                self.health.window(phase).connections_opened += 1;
                 self.driver.connect(index, generation, socket);
             }
             Err(error) => {
                 place.state = State::Connecting;
-                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
+                self.connect_failed(index, error.raw_os_error().unwrap_or(0), now);
             }
         }
     }
 
-    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
+    pub(super) fn connect_failed(&mut self, index: u32, errno: i32, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        self.fail(index, Outcome::Error, detail, now);
+        let phase = self.slab.get(index).request().credit.phase.index();
+        match errno {
+            libc::EADDRNOTAVAIL | libc::EADDRINUSE => self.health.window(phase).local_ports_exhausted += 1,
+            libc::EMFILE | libc::ENFILE => self.health.window(phase).descriptors_exhausted += 1,
+            _ => {}
+        }
+        self.fail(index, Outcome::Error, failure::connecting(errno), now);
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
@@ -357,6 +385,7 @@ impl<D: Driver> Core<D> {
             self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
+        self.health.sent();
     }
 
     /// Shows what anyone may see, and tells the coordinator what it waits for.
@@ -384,6 +413,7 @@ impl<D: Driver> Core<D> {
         }
         let deadline = self.next_deadline();
         if !self.to_send.is_empty() || deadline <= now {
+            self.health.waits(now, Nanos::ZERO);
             return self.driver.turn(Nanos::ZERO, &mut self.completions);
         }
         let hungry = self
@@ -403,6 +433,7 @@ impl<D: Driver> Core<D> {
         } else {
             deadline.since(now).min(IDLE_WAIT)
         };
+        self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -458,6 +489,14 @@ impl<D: Driver> Core<D> {
             return false;
         }
         true
+    }
+}
+
+/// What the parts of a core have counted so far.
+fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
+    Parts {
+        driver: driver.counters(),
+        journal_waits: recorder.journal_waits(),
     }
 }
 
