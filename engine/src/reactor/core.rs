@@ -197,8 +197,10 @@ impl<D: Driver> Core<D> {
                     run.open = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
-                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                    let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
+                    if let Some(credit) = unsent {
                         link.progress.phase(phase.index()).count_unsent();
+                        self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
@@ -249,6 +251,7 @@ impl<D: Driver> Core<D> {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         let wanted = (!closed_loop).then_some(intended);
         let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
+        self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         let intended = wanted.unwrap_or(now);
         let mut request = Request::new(self.serial, credit, intended, ready, now);
@@ -266,10 +269,7 @@ impl<D: Driver> Core<D> {
         if self.connects == CONNECTS_PER_TURN {
             return false;
         }
-        let Some(index) = self.slab.claim() else {
-            self.health.kept_back(credit.phase.index(), credit.sequence);
-            return false;
-        };
+        let Some(index) = self.slab.claim() else { return false };
         self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
@@ -412,6 +412,7 @@ impl<D: Driver> Core<D> {
             self.watching = true;
         }
         let deadline = self.next_deadline();
+        self.health.no_place_left(!self.has_place());
         if !self.to_send.is_empty() || deadline <= now {
             self.health.waits(now, Nanos::ZERO);
             return self.driver.turn(Nanos::ZERO, &mut self.completions);

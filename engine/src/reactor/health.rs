@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::clock;
+use crate::credit::Credit;
 use crate::plan::PhasePlan;
 use crate::record::{CoreWindow, Family, PhaseHistograms};
 use crate::sys::accounting::{ThreadAccount, ThreadTimes};
@@ -84,6 +85,8 @@ pub(super) struct Health {
     /// Something was done since the last look.
     worked: bool,
     spun: Nanos,
+    /// All places for connections were taken when the latest wait began.
+    no_place: bool,
 }
 
 impl Health {
@@ -112,6 +115,7 @@ impl Health {
             wait: (Nanos::ZERO, Nanos::ZERO),
             worked: false,
             spun: Nanos::ZERO,
+            no_place: false,
         }
     }
 
@@ -194,12 +198,18 @@ impl Health {
         self.worked = true;
     }
 
-    /// A request had its slot and its time and no place for a connection. It may come back many times.
-    pub(super) fn kept_back(&mut self, phase: usize, sequence: u64) {
-        let health = &mut self.phases[phase];
-        if health.kept_back.replace(sequence) != Some(sequence) {
+    /// A request is to start at `now` and could have started at `ready`: it was kept back if there was no place for a connection in between. It
+    /// may come back many times.
+    pub(super) fn wanted(&mut self, credit: &Credit, ready: Nanos, now: Nanos) {
+        let health = &mut self.phases[credit.phase.index()];
+        if self.no_place && ready < now && health.kept_back.replace(credit.sequence) != Some(credit.sequence) {
             health.window.kept_back += 1;
         }
+    }
+
+    /// Whether every place for a connection is taken as the core goes to wait.
+    pub(super) fn no_place_left(&mut self, none: bool) {
+        self.no_place = none;
     }
 
     /// The figures of a phase that are counted one by one.
@@ -361,11 +371,29 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_waited_for_a_place_is_counted_once() {
+        let credit = |sequence| Credit {
+            phase: PhaseId(0),
+            image: 0,
+            sequence,
+            intended: Nanos::ZERO,
+            cancel_after: None,
+        };
+        let (mut health, _) = open(Some(1));
+        health.wanted(&credit(1), ms(30), ms(40));
+        health.no_place_left(true);
+        health.wanted(&credit(2), ms(40), ms(40));
+        assert_eq!(health.window(0).kept_back, 0, "there was a place, or no wait");
+        health.wanted(&credit(3), ms(30), ms(40));
+        health.wanted(&credit(3), ms(30), ms(50));
+        health.wanted(&credit(4), ms(30), ms(50));
+        assert_eq!(health.window(0).kept_back, 2);
+    }
+
+    #[test]
     fn a_window_holds_what_happened_between_its_borders() {
         let (mut health, _) = open(Some(1));
-        health.kept_back(0, 7);
-        health.kept_back(0, 7);
-        health.kept_back(0, 8);
+        health.window(0).kept_back += 2;
         health.window(0).resends += 1;
         let parts = Parts {
             driver: DriverCounters {
