@@ -385,10 +385,12 @@ impl<D: Driver> Core<D> {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
-        let span = match wait {
-            Wait::Sleep(span) if self.to_send.is_empty() => span,
-            Wait::Sleep(_) | Wait::Spin => return self.driver.turn(Nanos::ZERO, &mut self.completions),
+        if !self.to_send.is_empty() {
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
+        }
+        let span = match self.profile.wait(now, self.next_deadline(), self.is_loaded()) {
+            Wait::Spin => return self.driver.turn(Nanos::ZERO, &mut self.completions),
+            Wait::Sleep(span) => span,
         };
         let hungry = self
             .phases
