@@ -88,6 +88,13 @@ pub(crate) struct Profile {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
+    /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
+    ///
+    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
+    /// the verdict.
+    #[arg(long)]
+    pub(crate) fail_on_client_limited: bool,
+
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
     pub(crate) random_seed: Option<u64>,
@@ -151,10 +158,11 @@ mod tests {
     #[test]
     fn every_flag_lands_in_its_field() {
         let profile = profile(
-            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite --random-seed 7",
+            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite \
+             --random-seed 7 --fail-on-client-limited",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
-        assert!(profile.mock && profile.overwrite);
+        assert!(profile.mock && profile.overwrite && profile.fail_on_client_limited);
         assert_eq!(
             (profile.cores, profile.driver, profile.ui, profile.random_seed),
             (Some(CoreChoice::Count(2)), DriverFlag::Epoll, Some(Ui::None), Some(7))

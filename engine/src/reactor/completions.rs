@@ -44,7 +44,7 @@ impl<D: Driver> Core<D> {
             return self.close_if_quiet(index);
         }
         if completion.result < 0 {
-            return self.connect_failed(index, failure::connecting(-completion.result), now);
+            return self.connect_failed(index, -completion.result, now);
         }
         self.connect_failing = false;
         place.state = State::Busy;
@@ -227,6 +227,7 @@ impl<D: Driver> Core<D> {
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
+            self.health.window(request.credit.phase.index()).resends += 1;
             return self.connect(fresh, request.again(), now);
         }
         self.fail(index, Outcome::Error, detail, now);
@@ -302,6 +303,7 @@ impl<D: Driver> Core<D> {
         self.recorder.finish(&mut request, ending);
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
+        self.health.returned(phase, now);
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase)

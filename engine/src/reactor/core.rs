@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
-use super::pacing::{Profile, Profiles, Wait};
+use super::health::{Health, Parts};
+use super::pacing::{Profile, Profiles};
 use super::recorder::Recorder;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -20,7 +21,7 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{Arrival, RequestImages};
-use crate::record::{ErrorDetail, Outcome};
+use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket::{self, KernelAddress};
 use crate::sys::time::thread_cpu;
@@ -85,6 +86,7 @@ pub(crate) struct Core<D> {
     /// A request started or ended in this turn.
     pub(super) progressed: bool,
     pub(super) counters: CoreCounters,
+    pub(super) health: Health,
 }
 
 impl<D: Driver> Core<D> {
@@ -102,6 +104,7 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
@@ -158,8 +161,11 @@ impl<D: Driver> Core<D> {
                 break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
+            self.health
+                .looked(now, self.completions.len(), self.recorder.histograms());
             self.handle_completions(now);
         };
+        let windows = self.health.close(now, parts(&mut self.driver, &self.recorder));
         let driver = self.driver.counters();
         self.counters = CoreCounters {
             enters: driver.enters,
@@ -173,6 +179,7 @@ impl<D: Driver> Core<D> {
         let (histograms, errors) = self.recorder.close();
         outcome.map(|()| CoreReport {
             histograms,
+            windows,
             errors,
             counters: self.counters,
         })
@@ -185,6 +192,9 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    let (driver, recorder) = (&mut self.driver, &self.recorder);
+                    self.health
+                        .granted(phase.index(), slots, now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
@@ -192,14 +202,20 @@ impl<D: Driver> Core<D> {
                     run.open = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
-                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                    let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
+                    if let Some(credit) = unsent {
                         link.progress.phase(phase.index()).count_unsent();
+                        self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
                     self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Ended { phase } => {
+                    let parts = parts(&mut self.driver, &self.recorder);
+                    self.health.ended(phase.index(), now, parts);
+                }
                 Command::Shutdown => self.shutting_down = true,
             }
         }
@@ -245,9 +261,12 @@ impl<D: Driver> Core<D> {
     /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        let wanted = (!closed_loop).then_some(intended);
+        let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
+        self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(credit, intended, now);
+        let intended = wanted.unwrap_or(now);
+        let mut request = Request::new(credit, intended, ready, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -276,6 +295,7 @@ impl<D: Driver> Core<D> {
     fn account_start(&mut self, phase: PhaseId) {
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
+        self.health.started(phase.index());
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
@@ -284,6 +304,7 @@ impl<D: Driver> Core<D> {
 
     /// Opens a connection for `request` in the claimed place `index`.
     pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
+        let phase = request.credit.phase.index();
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
@@ -294,19 +315,26 @@ impl<D: Driver> Core<D> {
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
                 self.counters.connections += 1;
+                self.health.window(phase).connections_opened += 1;
                 self.driver.connect(index, generation, socket);
             }
             Err(error) => {
                 place.state = State::Connecting;
-                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
+                self.connect_failed(index, error.raw_os_error().unwrap_or(0), now);
             }
         }
     }
 
-    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
+    pub(super) fn connect_failed(&mut self, index: u32, errno: i32, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        self.fail(index, Outcome::Error, detail, now);
+        let phase = self.slab.get(index).request().credit.phase.index();
+        match errno {
+            libc::EADDRNOTAVAIL | libc::EADDRINUSE => self.health.window(phase).local_ports_exhausted += 1,
+            libc::EMFILE | libc::ENFILE => self.health.window(phase).descriptors_exhausted += 1,
+            _ => {}
+        }
+        self.fail(index, Outcome::Error, failure::connecting(errno), now);
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
@@ -360,6 +388,7 @@ impl<D: Driver> Core<D> {
             self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
+        self.health.sent();
     }
 
     /// Shows what anyone may see, and tells the coordinator what it waits for.
@@ -385,13 +414,16 @@ impl<D: Driver> Core<D> {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        if !self.to_send.is_empty() {
+        self.health.no_place_left(!self.has_place());
+        let span = if self.to_send.is_empty() {
+            self.profile.sleep(now, self.next_deadline(), self.is_loaded())
+        } else {
+            Nanos::ZERO
+        };
+        if span == Nanos::ZERO {
+            self.health.waits(now, Nanos::ZERO);
             return self.driver.turn(Nanos::ZERO, &mut self.completions);
         }
-        let span = match self.profile.wait(now, self.next_deadline(), self.is_loaded()) {
-            Wait::Spin => return self.driver.turn(Nanos::ZERO, &mut self.completions),
-            Wait::Sleep(span) => span,
-        };
         let hungry = self
             .phases
             .iter()
@@ -405,6 +437,7 @@ impl<D: Driver> Core<D> {
                     .zip(&self.exchange.gates)
                     .any(|(run, gate)| run.wants(gate)));
         let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
+        self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -465,6 +498,14 @@ impl<D: Driver> Core<D> {
             return false;
         }
         true
+    }
+}
+
+/// What the parts of a core have counted so far.
+fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
+    Parts {
+        driver: driver.counters(),
+        journal_waits: recorder.journal_waits(),
     }
 }
 

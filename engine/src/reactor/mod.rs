@@ -7,6 +7,7 @@ mod connection;
 mod core;
 mod deadline;
 mod failure;
+mod health;
 mod pacing;
 mod recorder;
 mod slab;
@@ -18,7 +19,7 @@ use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
-use crate::record::{ErrorDetail, PhaseHistograms};
+use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::socket::KernelAddress;
@@ -63,6 +64,8 @@ pub(crate) struct CorePlan {
 pub(crate) struct CoreReport {
     /// Figures by phase.
     pub(crate) histograms: Vec<PhaseHistograms>,
+    /// What the core knows of itself, by phase.
+    pub(crate) windows: Vec<CoreWindow>,
     /// Failure texts by index.
     pub(crate) errors: Vec<ErrorDetail>,
     /// Figures of the core itself.
