@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
-use super::pacing::{Profile, Profiles, Wait};
+use super::pacing::{Profile, Profiles};
 use super::recorder::Recorder;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -415,14 +415,15 @@ impl<D: Driver> Core<D> {
             self.watching = true;
         }
         self.health.no_place_left(!self.has_place());
-        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
-        let span = match wait {
-            Wait::Sleep(span) if self.to_send.is_empty() => span,
-            Wait::Sleep(_) | Wait::Spin => {
-                self.health.waits(now, Nanos::ZERO);
-                return self.driver.turn(Nanos::ZERO, &mut self.completions);
-            }
+        let span = if self.to_send.is_empty() {
+            self.profile.sleep(now, self.next_deadline(), self.is_loaded())
+        } else {
+            Nanos::ZERO
         };
+        if span == Nanos::ZERO {
+            self.health.waits(now, Nanos::ZERO);
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
+        }
         let hungry = self
             .phases
             .iter()
