@@ -161,6 +161,17 @@ fn assert_told(program: &Program, output: &Output) {
         (&root["verdict"], &root["reason"], &root["phase"]),
         (&client["verdict"], &client["reason"], &Value::from("load"))
     );
+    let findings = client["findings"].as_array().expect("a list");
+    assert_eq!(findings[0]["figure"], client["figure"]);
+    assert_eq!(
+        shown
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with("  and "))
+            .count(),
+        findings.len() - 1,
+        "{shown}"
+    );
     let deciding = client["figure"].as_str().expect("the figure that decided");
     assert!(client[deciding].is_number(), "{client:#}");
 }
