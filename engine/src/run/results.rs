@@ -117,6 +117,7 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
 }
@@ -134,7 +135,7 @@ fn client_notes(phase: PhaseId, cores: &[CoreReport], host: &Host, coordinator: 
     };
     let windows = cores
         .iter()
-        .zip(&host.placement.processors)
+        .zip(&host.placement.processors.cores)
         .filter_map(|(core, processor)| {
             let window = *core.windows.get(phase.index())?;
             Some(CoreWindow {
