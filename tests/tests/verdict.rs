@@ -374,6 +374,28 @@ fn a_slot_is_used_again_at_once_and_the_time_until_then_is_kept() {
 }
 
 #[test]
+fn a_core_that_spins_for_its_schedule_is_not_busy() {
+    let server = mock(|_| {});
+    let mut program = Program::new(&server, "type: constant, rate: 50, duration: 1", &[])
+        .with("--pacing")
+        .with("busy");
+    program.run(0);
+    let client = program.client();
+    // Fifty requests are some milliseconds of work.
+    assert!(number(&client, "busy_share") < 0.5, "{client:#}");
+    let findings = client["findings"].as_array().expect("a list");
+    assert!(
+        findings.iter().all(|finding| finding["figure"] != "busy_share"),
+        "{client:#}"
+    );
+    let all = &program.json("profile_export_aiperf.json")["ringload"]["cores"][0];
+    assert!(
+        number(all, "busy_share") > number(&client, "busy_share"),
+        "it spun: {all:#}"
+    );
+}
+
+#[test]
 fn phases_are_judged_one_by_one_and_the_run_by_the_worst_of_the_profiling_ones() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
