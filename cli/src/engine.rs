@@ -17,7 +17,7 @@ pub(crate) use ringload_engine::run::{
 
 use ringload_engine::config::{self, Diagnostics};
 use ringload_engine::plan::{self, BuildOptions};
-use ringload_engine::report::{ClientReport, PhaseReport, Report, Table, Verdict};
+use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
@@ -112,24 +112,29 @@ pub(crate) fn start_mock() -> Result<MockServer, StartError> {
     })
 }
 
-/// One line for each profiling phase in which the client may have been the limit.
+/// What speaks against the client, for each profiling phase in which anything does: what decided, then the rest.
 pub(crate) fn client_lines(report: &Report) -> String {
     report
         .phases
         .iter()
         .filter(|phase| phase.kind == PhaseKind::Profiling)
-        .filter_map(|phase| client_line(phase, phase.client.as_ref()?))
-        .map(|line| format!("{line}\n"))
+        .filter_map(|phase| Some(findings(&phase.name, phase.client.as_ref()?)))
         .collect()
 }
 
-fn client_line(phase: &PhaseReport, client: &ClientReport) -> Option<String> {
-    let deciding = client.deciding()?;
+fn findings(phase: &str, client: &ClientReport) -> String {
+    let Some((deciding, others)) = client.findings.split_first() else {
+        return String::new();
+    };
     let verdict = match deciding.verdict {
         Verdict::Invalid => "INVALID",
         verdict => verdict.as_str(),
     };
-    Some(format!("client: {verdict} in phase '{}': {deciding}", phase.name))
+    let mut lines = format!("client: {verdict} in phase '{phase}': {deciding}\n");
+    for other in others {
+        lines.push_str(&format!("  and {}: {other}\n", other.verdict.as_str()));
+    }
+    lines
 }
 
 /// Why the run does not describe the server, if the client was the limit.

@@ -161,6 +161,17 @@ fn assert_told(program: &Program, output: &Output) {
         (&root["verdict"], &root["reason"], &root["phase"]),
         (&client["verdict"], &client["reason"], &Value::from("load"))
     );
+    let findings = client["findings"].as_array().expect("a list");
+    assert_eq!(findings[0]["figure"], client["figure"]);
+    assert_eq!(
+        shown
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with("  and "))
+            .count(),
+        findings.len() - 1,
+        "{shown}"
+    );
     let deciding = client["figure"].as_str().expect("the figure that decided");
     assert!(client[deciding].is_number(), "{client:#}");
 }
@@ -359,6 +370,28 @@ fn a_slot_is_used_again_at_once_and_the_time_until_then_is_kept() {
     assert!(
         (kept - longest).abs() < 0.01 || kept > longest,
         "{kept} ms kept, {longest} ms between the records"
+    );
+}
+
+#[test]
+fn a_core_that_spins_for_its_schedule_is_not_busy() {
+    let server = mock(|_| {});
+    let mut program = Program::new(&server, "type: constant, rate: 50, duration: 1", &[])
+        .with("--pacing")
+        .with("busy");
+    program.run(0);
+    let client = program.client();
+    // Fifty requests are some milliseconds of work.
+    assert!(number(&client, "busy_share") < 0.5, "{client:#}");
+    let findings = client["findings"].as_array().expect("a list");
+    assert!(
+        findings.iter().all(|finding| finding["figure"] != "busy_share"),
+        "{client:#}"
+    );
+    let all = &program.json("profile_export_aiperf.json")["ringload"]["cores"][0];
+    assert!(
+        number(all, "busy_share") > number(&client, "busy_share"),
+        "it spun: {all:#}"
     );
 }
 
