@@ -53,6 +53,7 @@ fn gaps(seamless: bool) -> (f64, f64) {
     let options = RunOptions {
         cores: Some(1),
         driver: DriverChoice::Auto,
+        source_addresses: Vec::new(),
         interrupt: Arc::new(Interrupt::new()),
     };
     let outcome = run(&plan, &options, &mut |_| {}).expect("the run starts");

@@ -60,6 +60,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             DriverFlag::IoUring => DriverChoice::IoUring,
             DriverFlag::Epoll => DriverChoice::Epoll,
         },
+        source_addresses: args.source_address.clone(),
         interrupt,
     };
     let result = engine::run(&plan, &options, &mut |snapshot| progress.show(snapshot));
@@ -213,6 +214,7 @@ mod tests {
             mock: true,
             cores: None,
             driver: DriverFlag::Auto,
+            source_address: Vec::new(),
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,

@@ -7,6 +7,7 @@ use super::failure;
 use super::recorder::Ending;
 use crate::http::{Feed, TokenUsage};
 use crate::id::PhaseId;
+use crate::plan::ConnectionReuse;
 use crate::record::{ErrorDetail, Outcome, Usage};
 use crate::sys::driver::{BufferId, Completion, Driver, Operation};
 use crate::sys::socket;
@@ -40,6 +41,7 @@ impl<D: Driver> Core<D> {
             "a place waits for its completions"
         );
         place.operations -= 1;
+        self.ramp.ended();
         if place.state == State::Closing {
             // Cancelled too late: the connection may be there all the same, and is closed.
             return self.close_if_quiet(index);
@@ -59,6 +61,11 @@ impl<D: Driver> Core<D> {
         request.last_life = now;
         self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
+        let replaces = self.lost > 0;
+        self.lost -= u64::from(replaces);
+        let counts = self.connections_of(index);
+        counts.opened += 1;
+        counts.reconnects += u64::from(replaces);
     }
 
     fn send_completed(&mut self, completion: Completion, now: Nanos) {
@@ -228,11 +235,11 @@ impl<D: Driver> Core<D> {
         if let Some(mut request) = retry
             && let Some(fresh) = self.slab.claim()
         {
+            self.connections_of(index).resends += 1;
             self.recorder.forget_gaps(&mut request.gaps);
             self.slab.relink(index, fresh);
             self.slab.get(index).request = None;
             self.close(index);
-            self.counters.resends += 1;
             return self.connect(fresh, request.again(), now);
         }
         self.fail(index, Outcome::Error, detail, now);
@@ -241,7 +248,12 @@ impl<D: Driver> Core<D> {
     /// The response is complete.
     fn answered(&mut self, index: u32, in_step: bool, now: Nanos) {
         let place = self.slab.get(index);
-        let keep = in_step && place.reader.keep_alive() && !place.sending && place.receiving;
+        let wanted = match self.connection_reuse {
+            ConnectionReuse::Pooled => true,
+            // A session has one request, so it ends here too.
+            ConnectionReuse::Never | ConnectionReuse::StickyUserSessions => false,
+        };
+        let keep = wanted && in_step && place.reader.keep_alive() && !place.sending && place.receiving;
         match place.reader.failure() {
             None => self.finish(index, Outcome::Success, 0, now),
             Some(failure) => {
@@ -318,6 +330,7 @@ impl<D: Driver> Core<D> {
     pub(super) fn close(&mut self, index: u32) {
         let place = self.slab.get(index);
         let connecting = place.state == State::Connecting && place.operations > 0;
+        self.lost += u64::from(place.state != State::Connecting);
         place.state = State::Closing;
         place.reader.begin(&mut self.scratch);
         if connecting {

@@ -5,32 +5,31 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
 use super::deadline::{Deadlines, Guest};
+use super::ramp::Ramp;
 use super::recorder::Recorder;
+use super::routes::{Route, Routes};
 use super::slab::Slab;
-use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
+use super::{ConnectionCounts, CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, RequestImages};
-use crate::record::{ErrorDetail, Outcome};
+use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
-use crate::sys::socket::{self, KernelAddress};
+use crate::sys::socket;
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
 /// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
 const SENDS_PER_TURN: usize = 8;
-/// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
-/// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
-const CONNECTS_PER_TURN: usize = 8;
 /// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
 /// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
@@ -50,6 +49,8 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
+    /// What was done about connections for its requests.
+    pub(super) connections: ConnectionCounts,
 }
 
 /// A reactor core.
@@ -67,13 +68,15 @@ pub(crate) struct Core<D> {
     pub(super) completions: Vec<Completion>,
     pub(super) images: RequestImages,
     pub(super) ids: RequestIds,
-    pub(super) address: KernelAddress,
+    pub(super) routes: Routes,
+    pub(super) connection_reuse: ConnectionReuse,
     pub(super) request_timeout: Nanos,
     pub(super) serial: u64,
     /// The last connect failed.
     pub(super) connect_failing: bool,
-    /// Connections opened for new requests in this turn.
-    connects: usize,
+    pub(super) ramp: Ramp,
+    /// Connections that have ended and that no new one has taken the place of yet.
+    pub(super) lost: u64,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
     pub(super) shutting_down: bool,
@@ -97,6 +100,7 @@ impl<D: Driver> Core<D> {
                 in_flight: 0,
                 held: None,
                 closed_loop: phase.arrival == Arrival::ClosedLoop,
+                connections: ConnectionCounts::default(),
             })
             .collect();
         Self {
@@ -119,11 +123,13 @@ impl<D: Driver> Core<D> {
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
-            address: plan.address,
+            routes: plan.routes,
+            connection_reuse: plan.connection_reuse,
             request_timeout: plan.request_timeout,
             serial: 0,
             connect_failing: false,
-            connects: 0,
+            ramp: Ramp::new(plan.connects_in_flight),
+            lost: 0,
             paused_until: Nanos::ZERO,
             shutting_down: false,
             watching: false,
@@ -157,6 +163,10 @@ impl<D: Driver> Core<D> {
             self.handle_completions(now);
         };
         let driver = self.driver.counters();
+        let connections: Vec<ConnectionCounts> = self.phases.iter().map(|run| run.connections).collect();
+        connections
+            .iter()
+            .for_each(|&counts| self.counters.connections += counts);
         self.counters = CoreCounters {
             enters: driver.enters,
             completions: driver.completions,
@@ -170,6 +180,7 @@ impl<D: Driver> Core<D> {
         outcome.map(|()| CoreReport {
             histograms,
             errors,
+            connections,
             counters: self.counters,
         })
     }
@@ -201,7 +212,7 @@ impl<D: Driver> Core<D> {
 
     /// Starts every request that has a credit, a slot and its time.
     fn start_requests(&mut self, now: Nanos) {
-        self.connects = 0;
+        self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
                 let Some(credit) = self.next_credit(index) else { break };
@@ -230,7 +241,7 @@ impl<D: Driver> Core<D> {
         credit
     }
 
-    /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
+    /// Starts a request; `false` when it needs a new connection and enough are being opened, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
@@ -247,11 +258,10 @@ impl<D: Driver> Core<D> {
             self.to_send.push_back(index);
             return true;
         }
-        if self.connects == CONNECTS_PER_TURN {
+        if !self.ramp.allows() {
             return false;
         }
         let Some(index) = self.slab.claim() else { return false };
-        self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
@@ -276,26 +286,33 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
-        match socket::stream_socket(&self.address) {
+        place.state = State::Connecting;
+        let route = self.routes.next();
+        match open_socket(&route) {
             Ok(socket) => {
                 place.socket = Some(socket);
-                place.state = State::Connecting;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
-                self.counters.connections += 1;
-                self.driver.connect(index, generation, socket);
+                self.ramp.opened();
+                self.driver.connect(index, generation, socket, route.peer);
             }
-            Err(error) => {
-                place.state = State::Connecting;
-                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
-            }
+            Err(detail) => self.connect_failed(index, detail, now),
         }
     }
 
     pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
+        if detail.class == FailureClass::LocalPortsExhausted {
+            self.connections_of(index).ports_exhausted += 1;
+        }
         self.fail(index, Outcome::Error, detail, now);
+    }
+
+    /// The counts of the phase that the request of a connection belongs to.
+    pub(super) fn connections_of(&mut self, index: u32) -> &mut ConnectionCounts {
+        let phase = self.slab.get(index).request().credit.phase;
+        &mut self.phases[phase.index()].connections
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
@@ -438,7 +455,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether a request could start now.
     fn has_place(&self) -> bool {
-        !self.idle.is_empty() || self.slab.has_room()
+        !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.
@@ -459,6 +476,16 @@ impl<D: Driver> Core<D> {
         }
         true
     }
+}
+
+/// A socket for that way, bound to its source.
+fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
+    let errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
+    let socket = socket::stream_socket(route.to).map_err(|error| failure::connecting(errno(error)))?;
+    if let Some(source) = route.from {
+        socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
+    }
+    Ok(socket)
 }
 
 impl PhaseRun {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
-use crate::reactor::CoreCounters;
+use crate::reactor::{ConnectionCounts, CoreCounters, CoreReport};
 use crate::units::Nanos;
 
 fn share(part: Nanos, whole: Nanos) -> f64 {
@@ -24,9 +24,30 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
         "driver_completions": counters.completions,
         "driver_overflows": counters.overflows,
         "buffer_shortages": counters.buffer_shortages,
-        "connections_opened": counters.connections,
-        "resends": counters.resends,
+        "connections_opened": counters.connections.opened,
+        "reconnects": counters.connections.reconnects,
+        "resends": counters.connections.resends,
     })
+}
+
+fn connections(counts: ConnectionCounts) -> Value {
+    json!({
+        "opened": counts.opened,
+        "reconnects": counts.reconnects,
+        "resends": counts.resends,
+        "local_ports_exhausted": counts.ports_exhausted,
+    })
+}
+
+/// Connections by phase, over all cores.
+pub(super) fn connections_by_phase(cores: &[CoreReport], phases: usize) -> Vec<ConnectionCounts> {
+    let mut sums = vec![ConnectionCounts::default(); phases];
+    for core in cores {
+        for (sum, &counts) in sums.iter_mut().zip(&core.connections) {
+            *sum += counts;
+        }
+    }
+    sums
 }
 
 /// The kernel's release, as uname(1) prints it.
@@ -39,12 +60,13 @@ fn kernel() -> Option<String> {
 /// Facts of the run and of each phase.
 pub(super) fn collect(
     host: &Host,
-    cores: &[CoreCounters],
+    cores: &[CoreReport],
     coordinator: &CoordinatorReport,
     seed: u64,
     hooks: Vec<Value>,
 ) -> EngineFacts {
-    let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
+    let by_phase = connections_by_phase(cores, coordinator.unsent.len());
+    let life = cores.iter().map(|core| core.counters.life).max().unwrap_or(Nanos::ZERO);
     let mut run = Map::new();
     run.insert("driver".into(), json!(host.driver.kind.as_str()));
     if let Some(reason) = &host.driver.reason {
@@ -58,9 +80,16 @@ pub(super) fn collect(
             .processors
             .iter()
             .zip(cores)
-            .map(|(&processor, counters)| core(processor, counters))
+            .map(|(&processor, report)| core(processor, &report.counters))
             .collect(),
     );
+    let mut all = ConnectionCounts::default();
+    by_phase.iter().for_each(|&counts| all += counts);
+    run.insert("connections".into(), connections(all));
+    run.insert("server_addresses".into(), json!(host.addresses.peers));
+    if !host.addresses.sources.is_empty() {
+        run.insert("source_addresses".into(), json!(host.addresses.sources));
+    }
     run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
     if !hooks.is_empty() {
         run.insert("hooks".into(), Value::Array(hooks));
@@ -86,6 +115,7 @@ pub(super) fn collect(
             "arrivals_unsent".into(),
             json!(coordinator.unsent[summary.phase.index()]),
         );
+        facts.insert("connections".into(), connections(by_phase[summary.phase.index()]));
         (summary.phase, facts)
     });
     EngineFacts {

@@ -16,12 +16,13 @@ mod placement;
 mod results;
 mod threads;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use address::Addresses;
 pub use live::{LivePhase, LiveSnapshot};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
@@ -48,6 +49,8 @@ pub struct RunOptions {
     pub cores: Option<u16>,
     /// What moves the bytes.
     pub driver: DriverChoice,
+    /// Addresses of this host that connections are bound to in turn; none leaves the choice to the kernel.
+    pub source_addresses: Vec<IpAddr>,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -111,6 +114,14 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// Connections cannot come from that address.
+    #[error("--source-address {address}: {reason}")]
+    SourceAddress {
+        /// The address.
+        address: IpAddr,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A thread or an event could not be made.
     #[error("cannot start the run: {0}")]
     Threads(std::io::Error),
@@ -135,7 +146,9 @@ impl RunError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Cores { .. } | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
+            Self::Cores { .. }
+                | Self::SourceAddress { .. }
+                | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
 }
@@ -146,13 +159,13 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, options.cores)?;
-    let target = plan.endpoint.target.clone();
-    let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
-        address::resolve(&target)
+    let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
+    let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
+        address::resolve(&target, &sources)
     })??;
     let mut host = Host {
         placement,
-        address,
+        addresses,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
@@ -202,7 +215,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
 /// What the run has of this host.
 struct Host {
     placement: placement::Placement,
-    address: SocketAddr,
+    addresses: Addresses,
     driver: Chosen,
 }
 

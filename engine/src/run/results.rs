@@ -11,7 +11,7 @@ use crate::http::format_uuid;
 use crate::id::PhaseId;
 use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
-use crate::reactor::CoreReport;
+use crate::reactor::{CoreReport, PORT_REMEDIES};
 use crate::record::{ErrorDetail, RequestRecord};
 use crate::report::{Collector, RunEnd, ScopeReport};
 
@@ -36,6 +36,7 @@ pub(super) fn write(
                 cores.push(CoreReport {
                     histograms: vec![],
                     errors: vec![],
+                    connections: vec![],
                     counters: Default::default(),
                 });
             }
@@ -82,14 +83,8 @@ pub(super) fn write(
     if failure.is_none() && signal.is_none() {
         failure = in_vain(&report.aggregate);
     }
-    let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
-    let mut engine = facts::collect(
-        host,
-        &counters,
-        &ended.coordinator,
-        plan.seed,
-        ended.hooks.to_json(anchor),
-    );
+    warnings.extend(ports_exhausted(plan, &cores));
+    let mut engine = facts::collect(host, &cores, &ended.coordinator, plan.seed, ended.hooks.to_json(anchor));
     engine.records_lost = records_lost;
     let written = artifact::write_all(directory, plan, &report, &engine);
     files.extend(written.files);
@@ -111,6 +106,24 @@ pub(super) fn write(
         failure,
         warnings,
     }
+}
+
+/// Names the phases whose connects found every local port taken, and what helps.
+fn ports_exhausted(plan: &Plan, cores: &[CoreReport]) -> Option<String> {
+    let counts = facts::connections_by_phase(cores, plan.phases.len());
+    let hit: Vec<String> = plan
+        .phases
+        .iter()
+        .zip(counts)
+        .filter(|(_, counts)| counts.ports_exhausted > 0)
+        .map(|(phase, counts)| format!("{} in phase '{}'", counts.ports_exhausted, phase.name))
+        .collect();
+    (!hit.is_empty()).then(|| {
+        format!(
+            "this host had no local port left for new connections, so the client and not the server was the limit ({} requests failed): {PORT_REMEDIES}",
+            hit.join(", ")
+        )
+    })
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.

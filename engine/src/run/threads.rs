@@ -12,8 +12,10 @@ use crate::credit::{Command, Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError};
-use crate::sys::{affinity, limits, socket::KernelAddress};
+use crate::reactor::{
+    self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError, Routes, connects_in_flight,
+};
+use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
 /// What the threads leave behind.
@@ -129,6 +131,7 @@ fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Excha
     let count = host.placement.processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
     let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
+    let routes = Routes::new(&host.addresses.peers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in host.placement.processors.iter().enumerate() {
@@ -139,7 +142,9 @@ fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Excha
             connections: host.placement.connections_per_core,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
-            address: KernelAddress::new(host.address),
+            routes: routes.clone().beginning_at(index),
+            connects_in_flight: connects_in_flight(count),
+            connection_reuse: plan.endpoint.connection_reuse,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             journal: BlockWriter::new(id, journal.queue()),

@@ -21,9 +21,9 @@ fn endpoint_mistakes_name_their_key() {
     endpoint_mistake("url: h, timeout: 1:30", ".timeout", "base 60");
     endpoint_mistake("url: h, streaming: maybe", ".streaming", "true or false");
     endpoint_mistake(
-        "url: h, connection_reuse: never",
+        "url: h, connection_reuse: nevver",
         ".connection_reuse",
-        "not supported by ringload yet: `never`",
+        "did you mean `never`?",
     );
     endpoint_mistake(
         "url: h, transport: sagemaker",
