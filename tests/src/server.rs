@@ -241,9 +241,8 @@ impl ScriptedServer {
 impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // The acceptor looks at the flag when a connection comes.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
+        // The acceptor looks at the flag when a connection comes. Where no local port is left for one it stays, and ends with the process.
+        if let (Ok(_), Some(acceptor)) = (TcpStream::connect(self.address), self.acceptor.take()) {
             let _ = acceptor.join();
         }
     }

@@ -55,7 +55,10 @@ fn h03_h04_trailers_and_extensions_are_skipped_and_the_connection_stays_in_step(
 #[test]
 fn h09_interim_heads_are_skipped_however_they_come() {
     let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
-    let (run, server) = one_by_one(10, always(format!("HTTP/1.1 100 Continue\r\n\r\n{hints}{}", whole_answer())));
+    let (run, server) = one_by_one(
+        10,
+        always(format!("HTTP/1.1 100 Continue\r\n\r\n{hints}{}", whole_answer())),
+    );
     assert_all_succeed(&run, 10);
     assert_eq!(server.connections(), 1);
 
@@ -142,7 +145,11 @@ fn h13_a_refusal_before_the_body_was_read_is_what_the_record_says() {
     assert_eq!(run.counts("load").failed, 10);
     for record in &run.records {
         let error = record.error.as_ref().expect("a failure");
-        assert_eq!((error.code, error.kind.as_str()), (Some(413), "Content Too Large"), "{error:?}");
+        assert_eq!(
+            (error.code, error.kind.as_str()),
+            (Some(413), "Content Too Large"),
+            "{error:?}"
+        );
         assert!(error.message.contains("2000000 tokens is too long"), "{error:?}");
     }
     assert_eq!(server.connections(), 10, "the connection is dropped");
@@ -172,7 +179,10 @@ fn h14_a_large_body_arrives_whole_and_in_order_through_a_tiny_window() {
         assert!(planned.len() > 4_000_000);
         let bodies = bodies.lock().expect("no server panics");
         assert_eq!(bodies.len(), 4);
-        assert!(bodies.iter().all(|body| body == planned), "a body is not the one that was planned");
+        assert!(
+            bodies.iter().all(|body| body == planned),
+            "a body is not the one that was planned"
+        );
         for record in &run.records {
             let sending = record.metric("http_req_sending").expect("it was sent");
             assert!(sending > 1.0, "4 MB in one go: the window was not small: {record:?}");
@@ -236,7 +246,9 @@ fn h25_an_error_takes_as_long_as_the_server_took() {
 fn a_redirect_is_not_followed_and_names_its_target() {
     let (run, server) = one_by_one(
         5,
-        always("HTTP/1.1 308 Permanent Redirect\r\nLocation: http://127.0.0.1:9/elsewhere\r\ncontent-length: 0\r\n\r\n"),
+        always(
+            "HTTP/1.1 308 Permanent Redirect\r\nLocation: http://127.0.0.1:9/elsewhere\r\ncontent-length: 0\r\n\r\n",
+        ),
     );
     assert_eq!(run.counts("load").failed, 5);
     for record in &run.records {
@@ -244,7 +256,11 @@ fn a_redirect_is_not_followed_and_names_its_target() {
         assert_eq!(error.code, Some(308));
         assert!(error.message.contains("http://127.0.0.1:9/elsewhere"), "{error:?}");
     }
-    assert_eq!(server.connections(), 1, "an answer that is read whole leaves the connection in step");
+    assert_eq!(
+        server.connections(),
+        1,
+        "an answer that is read whole leaves the connection in step"
+    );
 }
 
 #[test]
@@ -252,7 +268,10 @@ fn bytes_behind_an_answer_end_the_connection_and_count_for_no_later_request() {
     // A second answer that nobody asked for: taken for the answer to the next request, it would be early and wrong.
     let (run, server) = one_by_one(10, |mut client| {
         if client.request().is_some() {
-            client.send(format!("{}HTTP/1.1 500 Wrong\r\ncontent-length: 0\r\n\r\n", whole_answer()));
+            client.send(format!(
+                "{}HTTP/1.1 500 Wrong\r\ncontent-length: 0\r\n\r\n",
+                whole_answer()
+            ));
             // Open until the client closes.
             let _ = (&mut &*client.stream).read(&mut [0]);
         }
@@ -275,7 +294,10 @@ fn h01_a_close_while_a_connection_is_idle_is_neither_an_error_nor_a_resend() {
         .run();
     assert_all_succeed(&run, 10);
     let connections = run.summary("load")["ringload"]["connections"].clone();
-    assert_eq!((&connections["opened"], &connections["reconnects"]), (&10.into(), &9.into()));
+    assert_eq!(
+        (&connections["opened"], &connections["reconnects"]),
+        (&10.into(), &9.into())
+    );
 }
 
 #[test]
@@ -292,7 +314,10 @@ fn h01_a_request_that_is_sent_again_keeps_its_start() {
         .run();
     assert_eq!(run.counts("load").succeeded, 5);
     assert_eq!(run.summary("load")["ringload"]["connections"]["resends"], 4);
-    let slow = run.records.iter().filter(|record| record.metric("request_latency") >= Some(100.0));
+    let slow = run
+        .records
+        .iter()
+        .filter(|record| record.metric("request_latency") >= Some(100.0));
     assert_eq!(slow.count(), 4, "the time on the connection that died counts");
     eventually("the requests at the server", || server.requests_seen() == 9);
 }

@@ -177,16 +177,24 @@ fn run_core(
     ready: &std::sync::mpsc::Sender<bool>,
 ) -> Result<CoreReport, ReactorError> {
     /// Tells the coordinator if the core ends in any way but the planned one.
-    struct Alarm(Arc<Exchange>);
+    struct Alarm {
+        exchange: Arc<Exchange>,
+        armed: bool,
+    }
     impl Drop for Alarm {
         fn drop(&mut self) {
-            self.0.report_core_failure();
+            if self.armed {
+                self.exchange.report_core_failure();
+            }
         }
     }
-    let alarm = Alarm(Arc::clone(&exchange));
+    let mut alarm = Alarm {
+        exchange: Arc::clone(&exchange),
+        armed: true,
+    };
     let report = reactor::run_core(kind, plan, exchange, |able| {
         let _ = ready.send(able);
     })?;
-    std::mem::forget(alarm);
+    alarm.armed = false;
     Ok(report)
 }
