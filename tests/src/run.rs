@@ -10,7 +10,7 @@ use std::time::Duration;
 use ringload_engine::clock::WallAnchor;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::Plan;
-use ringload_engine::run::{DriverChoice, LiveSnapshot, RunError, RunOptions, RunOutcome, run};
+use ringload_engine::run::{CoreChoice, DriverChoice, LiveSnapshot, Pacing, RunError, RunOptions, RunOutcome, run};
 use ringload_engine::units::Nanos;
 use serde::Deserialize;
 use serde_json::Value;
@@ -116,14 +116,21 @@ pub fn driver_under_test() -> DriverChoice {
 }
 
 impl Running {
-    pub(crate) fn start(plan: Plan, cores: u16, source_addresses: Vec<IpAddr>, temporary: TempDir) -> Self {
+    pub(crate) fn start(
+        plan: Plan,
+        cores: u16,
+        pacing: Pacing,
+        source_addresses: Vec<IpAddr>,
+        temporary: TempDir,
+    ) -> Self {
         let interrupt = Arc::new(Interrupt::new());
         let seen = Arc::new(Mutex::new(None));
         let (sender, done) = channel();
         let options = RunOptions {
-            cores: Some(cores),
+            cores: CoreChoice::Count(cores),
             driver: driver_under_test(),
             source_addresses,
+            pacing,
             interrupt: Arc::clone(&interrupt),
         };
         let (planned, watched) = (plan.clone(), Arc::clone(&seen));

@@ -9,6 +9,7 @@ use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
+use ringload_engine::run::Pacing;
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -32,6 +33,7 @@ pub struct Scenario {
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
     hook_timeout: Nanos,
@@ -58,6 +60,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
             hook_timeout: Nanos::from_secs(5),
@@ -138,6 +141,13 @@ impl Scenario {
         self
     }
 
+    /// How cores wait.
+    #[must_use]
+    pub fn pacing(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
+        self
+    }
+
     /// Longest life of a request.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -210,7 +220,13 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, self.source_addresses, temporary)
+        Running::start(
+            self.plan(directory),
+            self.cores,
+            self.pacing,
+            self.source_addresses,
+            temporary,
+        )
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {

@@ -30,7 +30,7 @@ fn always(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> impl Fn(Client<'_>
 
 fn assert_all_succeed(run: &Run, requests: u64) {
     assert_eq!(run.counts("load").succeeded, requests, "{:?}", run.outcome.failure);
-    assert_eq!(run.summary("load")["ringload"]["connections"]["resends"], 0);
+    assert_eq!(run.summary("load")["ringload"]["client"]["resends"], 0);
 }
 
 /// The body of [`whole_answer`] in chunks, with what chunked coding allows: extensions, upper-case sizes with leading zeros, trailers.
@@ -86,7 +86,7 @@ fn h27_an_answer_with_the_end_of_the_connection_behind_it_is_a_success() {
     });
     assert_eq!(run.counts("load").succeeded, 30);
     // The end may be seen with the answer, or when the next request is on its way already, which is then sent again.
-    let resends = run.summary("load")["ringload"]["connections"]["resends"].as_u64();
+    let resends = run.summary("load")["ringload"]["client"]["resends"].as_u64();
     assert!(resends.is_some_and(|resends| resends < 30));
     assert_eq!(server.connections(), 30);
 }
@@ -293,9 +293,9 @@ fn h01_a_close_while_a_connection_is_idle_is_neither_an_error_nor_a_resend() {
         .phase(Phase::constant("load", 20.0).requests(10))
         .run();
     assert_all_succeed(&run, 10);
-    let connections = run.summary("load")["ringload"]["connections"].clone();
+    let connections = run.summary("load")["ringload"]["client"].clone();
     assert_eq!(
-        (&connections["opened"], &connections["reconnects"]),
+        (&connections["connections_opened"], &connections["reconnects"]),
         (&10.into(), &9.into())
     );
 }
@@ -313,7 +313,7 @@ fn h01_a_request_that_is_sent_again_keeps_its_start() {
         .phase(Phase::closed("load", 1).requests(5))
         .run();
     assert_eq!(run.counts("load").succeeded, 5);
-    assert_eq!(run.summary("load")["ringload"]["connections"]["resends"], 4);
+    assert_eq!(run.summary("load")["ringload"]["client"]["resends"], 4);
     let slow = run
         .records
         .iter()

@@ -2,7 +2,6 @@
 
 use super::connection::{Request, State};
 use super::core::Core;
-use super::deadline::Guest;
 use super::failure;
 use super::recorder::Ending;
 use crate::http::{Feed, TokenUsage};
@@ -61,11 +60,19 @@ impl<D: Driver> Core<D> {
         request.last_life = now;
         self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
-        let replaces = self.lost > 0;
-        self.lost -= u64::from(replaces);
-        let counts = self.connections_of(index);
-        counts.opened += 1;
-        counts.reconnects += u64::from(replaces);
+        self.count_connection(index);
+    }
+
+    /// A connection is established, in place of one that had ended if there is such a one.
+    fn count_connection(&mut self, index: u32) {
+        let phase = self.slab.get(index).request().credit.phase.index();
+        let replaces = u64::from(self.lost > 0);
+        self.lost -= replaces;
+        self.counters.connections += 1;
+        self.counters.reconnects += replaces;
+        let window = self.health.window(phase);
+        window.connections_opened += 1;
+        window.reconnects += replaces;
     }
 
     fn send_completed(&mut self, completion: Completion, now: Nanos) {
@@ -100,13 +107,7 @@ impl<D: Driver> Core<D> {
         match request.credit.cancel_after {
             None => {}
             Some(Nanos::ZERO) => self.cancel(index, now),
-            Some(delay) => {
-                let guest = Guest {
-                    index,
-                    serial: request.serial,
-                };
-                self.cancels.add(now + delay, guest);
-            }
+            Some(delay) => self.cancels.set(index, now + delay),
         }
     }
 
@@ -235,11 +236,13 @@ impl<D: Driver> Core<D> {
         if let Some(mut request) = retry
             && let Some(fresh) = self.slab.claim()
         {
-            self.connections_of(index).resends += 1;
             self.recorder.forget_gaps(&mut request.gaps);
+            self.cancels.remove(index);
             self.slab.relink(index, fresh);
             self.slab.get(index).request = None;
             self.close(index);
+            self.counters.resends += 1;
+            self.health.window(request.credit.phase.index()).resends += 1;
             return self.connect(fresh, request.again(), now);
         }
         self.fail(index, Outcome::Error, detail, now);
@@ -306,6 +309,7 @@ impl<D: Driver> Core<D> {
     /// Ends the request of a connection: record, counts, slot.
     fn finish(&mut self, index: u32, outcome: Outcome, error: u32, now: Nanos) {
         self.slab.unlink(index);
+        self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
         let ending = Ending {
@@ -319,6 +323,7 @@ impl<D: Driver> Core<D> {
         self.recorder.finish(&mut request, ending);
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
+        self.health.returned(phase, now);
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase)

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
-use super::deadline::{Deadlines, Guest};
+use super::deadline::Deadlines;
+use super::health::{Health, Parts};
+use super::pacing::{Profile, Profiles, Wait};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
 use super::slab::Slab;
-use super::{ConnectionCounts, CoreCounters, CorePlan, CoreReport, ReactorError, failure};
+use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
@@ -28,8 +30,6 @@ use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
-const SENDS_PER_TURN: usize = 8;
 /// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
 /// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
@@ -49,8 +49,6 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
-    /// What was done about connections for its requests.
-    pub(super) connections: ConnectionCounts,
 }
 
 /// A reactor core.
@@ -71,7 +69,10 @@ pub(crate) struct Core<D> {
     pub(super) routes: Routes,
     pub(super) connection_reuse: ConnectionReuse,
     pub(super) request_timeout: Nanos,
-    pub(super) serial: u64,
+    profiles: Profiles,
+    /// How to wait, and how much to send at once: follows from the phases that are open.
+    profile: Profile,
+    sends_per_turn: usize,
     /// The last connect failed.
     pub(super) connect_failing: bool,
     pub(super) ramp: Ramp,
@@ -86,6 +87,7 @@ pub(crate) struct Core<D> {
     /// A request started or ended in this turn.
     pub(super) progressed: bool,
     pub(super) counters: CoreCounters,
+    pub(super) health: Health,
 }
 
 impl<D: Driver> Core<D> {
@@ -100,10 +102,10 @@ impl<D: Driver> Core<D> {
                 in_flight: 0,
                 held: None,
                 closed_loop: phase.arrival == Arrival::ClosedLoop,
-                connections: ConnectionCounts::default(),
             })
             .collect();
         Self {
+            health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
@@ -119,14 +121,16 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
-            cancels: Deadlines::with_capacity(1024),
+            cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
             routes: plan.routes,
             connection_reuse: plan.connection_reuse,
             request_timeout: plan.request_timeout,
-            serial: 0,
+            profiles: plan.pacing,
+            profile: plan.pacing.with(false),
+            sends_per_turn: plan.pacing.with(false).sends_per_turn(false),
             connect_failing: false,
             ramp: Ramp::new(plan.connects_in_flight),
             lost: 0,
@@ -160,13 +164,12 @@ impl<D: Driver> Core<D> {
                 break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
+            self.health
+                .looked(now, self.completions.len(), self.recorder.histograms());
             self.handle_completions(now);
         };
+        let windows = self.health.close(now, parts(&mut self.driver, &self.recorder));
         let driver = self.driver.counters();
-        let connections: Vec<ConnectionCounts> = self.phases.iter().map(|run| run.connections).collect();
-        connections
-            .iter()
-            .for_each(|&counts| self.counters.connections += counts);
         self.counters = CoreCounters {
             enters: driver.enters,
             completions: driver.completions,
@@ -179,8 +182,8 @@ impl<D: Driver> Core<D> {
         let (histograms, errors) = self.recorder.close();
         outcome.map(|()| CoreReport {
             histograms,
+            windows,
             errors,
-            connections,
             counters: self.counters,
         })
     }
@@ -192,22 +195,39 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    let (driver, recorder) = (&mut self.driver, &self.recorder);
+                    self.health
+                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                    self.choose_profile();
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
-                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                    let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
+                    if let Some(credit) = unsent {
                         link.progress.phase(phase.index()).count_unsent();
+                        self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
+                    self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Ended { phase } => {
+                    let parts = parts(&mut self.driver, &self.recorder);
+                    self.health.ended(phase.index(), now, parts);
+                }
                 Command::Shutdown => self.shutting_down = true,
             }
         }
+    }
+
+    fn choose_profile(&mut self) {
+        let schedule_open = self.phases.iter().any(|run| run.open && !run.closed_loop);
+        self.profile = self.profiles.with(schedule_open);
+        self.sends_per_turn = self.profile.sends_per_turn(schedule_open);
     }
 
     /// Starts every request that has a credit, a slot and its time.
@@ -244,9 +264,12 @@ impl<D: Driver> Core<D> {
     /// Starts a request; `false` when it needs a new connection and enough are being opened, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        let wanted = (!closed_loop).then_some(intended);
+        let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
+        self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(self.serial, credit, intended, now);
+        let intended = wanted.unwrap_or(now);
+        let mut request = Request::new(credit, intended, ready, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -272,9 +295,9 @@ impl<D: Driver> Core<D> {
     }
 
     fn account_start(&mut self, phase: PhaseId) {
-        self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
+        self.health.started(phase.index());
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
@@ -303,29 +326,18 @@ impl<D: Driver> Core<D> {
     pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        if detail.class == FailureClass::LocalPortsExhausted {
-            self.connections_of(index).ports_exhausted += 1;
+        let phase = self.slab.get(index).request().credit.phase.index();
+        match detail.class {
+            FailureClass::LocalPortsExhausted => self.health.window(phase).local_ports_exhausted += 1,
+            FailureClass::DescriptorsExhausted => self.health.window(phase).descriptors_exhausted += 1,
+            _ => {}
         }
         self.fail(index, Outcome::Error, detail, now);
     }
 
-    /// The counts of the phase that the request of a connection belongs to.
-    pub(super) fn connections_of(&mut self, index: u32) -> &mut ConnectionCounts {
-        let phase = self.slab.get(index).request().credit.phase;
-        &mut self.phases[phase.index()].connections
-    }
-
     fn act_on_deadlines(&mut self, now: Nanos) {
-        while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
-            let still_there = self
-                .slab
-                .get(index)
-                .request
-                .as_ref()
-                .is_some_and(|request| request.serial == serial);
-            if still_there {
-                self.cancel(index, now);
-            }
+        while let Some(index) = self.cancels.take_due(now) {
+            self.cancel(index, now);
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
@@ -343,7 +355,7 @@ impl<D: Driver> Core<D> {
         }
         let now = clock::monotonic();
         let mut submitted = 0;
-        while submitted < SENDS_PER_TURN {
+        while submitted < self.sends_per_turn {
             let Some(index) = self.to_send.pop_front() else { break };
             let place = self.slab.get(index);
             if place.state != State::Busy || place.sending {
@@ -374,6 +386,7 @@ impl<D: Driver> Core<D> {
             self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
+        self.health.sent();
     }
 
     /// Shows what anyone may see, and tells the coordinator what it waits for.
@@ -392,17 +405,23 @@ impl<D: Driver> Core<D> {
         self.progressed = false;
     }
 
-    /// Submits, then sleeps until something completes, is due, or arrives from the coordinator.
+    /// Submits, then waits until something completes, is due, or arrives from the coordinator: asleep, or by coming back at once.
     fn submit_and_wait(&mut self, now: Nanos) -> io::Result<()> {
         let link = &self.exchange.links[self.id.index()];
         if !self.watching {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        let deadline = self.next_deadline();
-        if !self.to_send.is_empty() || deadline <= now {
-            return self.driver.turn(Nanos::ZERO, &mut self.completions);
-        }
+        // While the ramp holds a connect back it is the network or the server that takes its time.
+        self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
+        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
+        let span = match wait {
+            Wait::Sleep(span) if self.to_send.is_empty() => span,
+            Wait::Sleep(_) | Wait::Spin => {
+                self.health.waits(now, Nanos::ZERO);
+                return self.driver.turn(Nanos::ZERO, &mut self.completions);
+            }
+        };
         let hungry = self
             .phases
             .iter()
@@ -415,11 +434,8 @@ impl<D: Driver> Core<D> {
                     .iter()
                     .zip(&self.exchange.gates)
                     .any(|(run, gate)| run.wants(gate)));
-        let wait = if work {
-            Nanos::ZERO
-        } else {
-            deadline.since(now).min(IDLE_WAIT)
-        };
+        let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
+        self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -451,6 +467,11 @@ impl<D: Driver> Core<D> {
             }
         }
         next
+    }
+
+    /// Whether requests are in flight, or wait for their time.
+    fn is_loaded(&self) -> bool {
+        self.slab.active() > 0 || self.phases.iter().any(|run| run.open && run.held.is_some())
     }
 
     /// Whether a request could start now.
@@ -486,6 +507,14 @@ fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
         socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
     }
     Ok(socket)
+}
+
+/// What the parts of a core have counted so far.
+fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
+    Parts {
+        driver: driver.counters(),
+        journal_waits: recorder.journal_waits(),
+    }
 }
 
 impl PhaseRun {

@@ -16,7 +16,7 @@ fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetai
 }
 
 /// What helps when every local port is taken, for messages.
-pub(crate) const PORT_REMEDIES: &str = "use more addresses of this host (--source-address), widen net.ipv4.ip_local_port_range, or keep \
+const PORT_REMEDIES: &str = "use more addresses of this host (--source-address), widen net.ipv4.ip_local_port_range, or keep \
                                         connections open (connection_reuse: pooled)";
 
 /// No connection, for the address that it was to come from cannot be had.

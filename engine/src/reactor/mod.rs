@@ -7,6 +7,8 @@ mod connection;
 mod core;
 mod deadline;
 mod failure;
+mod health;
+mod pacing;
 mod ramp;
 mod recorder;
 mod routes;
@@ -19,14 +21,17 @@ use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
-use crate::record::{ErrorDetail, PhaseHistograms};
+use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::uring::Ring;
 use crate::units::Nanos;
 
+pub(crate) use self::deadline::Deadlines;
+pub use self::pacing::Pacing;
+pub(crate) use self::pacing::Profiles;
+
 use self::core::Core;
-pub(crate) use failure::PORT_REMEDIES;
 pub(crate) use ramp::connects_in_flight;
 pub(crate) use routes::Routes;
 
@@ -54,6 +59,8 @@ pub(crate) struct CorePlan {
     pub(crate) streaming: bool,
     /// Longest life of a request.
     pub(crate) request_timeout: Nanos,
+    /// How to wait.
+    pub(crate) pacing: Profiles,
     /// Where records go.
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
@@ -64,34 +71,12 @@ pub(crate) struct CorePlan {
 pub(crate) struct CoreReport {
     /// Figures by phase.
     pub(crate) histograms: Vec<PhaseHistograms>,
+    /// What the core knows of itself, by phase.
+    pub(crate) windows: Vec<CoreWindow>,
     /// Failure texts by index.
     pub(crate) errors: Vec<ErrorDetail>,
-    /// Connections by phase.
-    pub(crate) connections: Vec<ConnectionCounts>,
     /// Figures of the core itself.
     pub(crate) counters: CoreCounters,
-}
-
-/// What a core did about connections for the requests of one phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ConnectionCounts {
-    /// Connections that were established.
-    pub(crate) opened: u64,
-    /// Those of them that took the place of one that had ended.
-    pub(crate) reconnects: u64,
-    /// Requests sent a second time because a reused connection had died.
-    pub(crate) resends: u64,
-    /// Connects that found no local port.
-    pub(crate) ports_exhausted: u64,
-}
-
-impl std::ops::AddAssign for ConnectionCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.opened += other.opened;
-        self.reconnects += other.reconnects;
-        self.resends += other.resends;
-        self.ports_exhausted += other.ports_exhausted;
-    }
 }
 
 /// Figures of a core itself, for the artifacts.
@@ -105,8 +90,12 @@ pub(crate) struct CoreCounters {
     pub(crate) buffer_shortages: u64,
     /// Completions that overflowed the completion queue.
     pub(crate) overflows: u64,
-    /// Connections, over all phases.
-    pub(crate) connections: ConnectionCounts,
+    /// Connections opened.
+    pub(crate) connections: u64,
+    /// Those of them that took the place of one that had ended.
+    pub(crate) reconnects: u64,
+    /// Requests sent a second time because a reused connection had died.
+    pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.
     pub(crate) busy: Nanos,
     /// Nanoseconds from the core's start to its end.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
-use crate::reactor::{ConnectionCounts, CoreCounters, CoreReport};
+use crate::reactor::CoreCounters;
 use crate::units::Nanos;
 
 fn share(part: Nanos, whole: Nanos) -> f64 {
@@ -24,30 +24,10 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
         "driver_completions": counters.completions,
         "driver_overflows": counters.overflows,
         "buffer_shortages": counters.buffer_shortages,
-        "connections_opened": counters.connections.opened,
-        "reconnects": counters.connections.reconnects,
-        "resends": counters.connections.resends,
+        "connections_opened": counters.connections,
+        "reconnects": counters.reconnects,
+        "resends": counters.resends,
     })
-}
-
-fn connections(counts: ConnectionCounts) -> Value {
-    json!({
-        "opened": counts.opened,
-        "reconnects": counts.reconnects,
-        "resends": counts.resends,
-        "local_ports_exhausted": counts.ports_exhausted,
-    })
-}
-
-/// Connections by phase, over all cores.
-pub(super) fn connections_by_phase(cores: &[CoreReport], phases: usize) -> Vec<ConnectionCounts> {
-    let mut sums = vec![ConnectionCounts::default(); phases];
-    for core in cores {
-        for (sum, &counts) in sums.iter_mut().zip(&core.connections) {
-            *sum += counts;
-        }
-    }
-    sums
 }
 
 /// The kernel's release, as uname(1) prints it.
@@ -60,13 +40,12 @@ fn kernel() -> Option<String> {
 /// Facts of the run and of each phase.
 pub(super) fn collect(
     host: &Host,
-    cores: &[CoreReport],
+    cores: &[CoreCounters],
     coordinator: &CoordinatorReport,
     seed: u64,
     hooks: Vec<Value>,
 ) -> EngineFacts {
-    let by_phase = connections_by_phase(cores, coordinator.unsent.len());
-    let life = cores.iter().map(|core| core.counters.life).max().unwrap_or(Nanos::ZERO);
+    let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
     let mut run = Map::new();
     run.insert("driver".into(), json!(host.driver.kind.as_str()));
     if let Some(reason) = &host.driver.reason {
@@ -78,18 +57,25 @@ pub(super) fn collect(
         "cores".into(),
         host.placement
             .processors
+            .cores
             .iter()
             .zip(cores)
-            .map(|(&processor, report)| core(processor, &report.counters))
+            .map(|(&processor, counters)| core(processor, counters))
             .collect(),
     );
-    let mut all = ConnectionCounts::default();
-    by_phase.iter().for_each(|&counts| all += counts);
-    run.insert("connections".into(), connections(all));
     run.insert("server_addresses".into(), json!(host.addresses.peers));
     if !host.addresses.sources.is_empty() {
         run.insert("source_addresses".into(), json!(host.addresses.sources));
     }
+    run.insert("placement".into(), host.placement.to_json());
+    run.insert(
+        "pacing".into(),
+        json!({
+            "asked": host.pacing.as_str(),
+            "open_loop": host.profiles.open_loop.as_str(),
+            "closed_loop": host.profiles.closed_loop.as_str(),
+        }),
+    );
     run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
     if !hooks.is_empty() {
         run.insert("hooks".into(), Value::Array(hooks));
@@ -115,7 +101,6 @@ pub(super) fn collect(
             "arrivals_unsent".into(),
             json!(coordinator.unsent[summary.phase.index()]),
         );
-        facts.insert("connections".into(), connections(by_phase[summary.phase.index()]));
         (summary.phase, facts)
     });
     EngineFacts {

@@ -13,8 +13,10 @@ mod facts;
 mod hooks;
 mod live;
 mod placement;
+mod processors;
 mod results;
 mod threads;
+mod topology;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,9 +34,10 @@ use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
-pub use crate::reactor::DriverChoice;
-use crate::reactor::{self, Chosen, ReactorError};
+use crate::reactor::{self, Chosen, Profiles, ReactorError};
+pub use crate::reactor::{DriverChoice, Pacing};
 use crate::report::Report;
+use crate::sys::affinity;
 use crate::units::Nanos;
 
 /// How often the observer is called.
@@ -42,15 +45,29 @@ const OBSERVE: Duration = Duration::from_secs(1);
 /// How often a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Reactor cores: how many, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum CoreChoice {
+    /// One per physical core of one memory node, but one.
+    #[default]
+    Auto,
+    /// So many.
+    Count(u16),
+    /// One on each of these processors.
+    Processors(Vec<usize>),
+}
+
 /// How to run a plan on this host.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Reactor cores; `None` takes all processors but one.
-    pub cores: Option<u16>,
+    /// Reactor cores.
+    pub cores: CoreChoice,
     /// What moves the bytes.
     pub driver: DriverChoice,
     /// Addresses of this host that connections are bound to in turn; none leaves the choice to the kernel.
     pub source_addresses: Vec<IpAddr>,
+    /// How cores wait for the next deadline.
+    pub pacing: Pacing,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -68,6 +85,8 @@ pub struct RunOutcome {
     pub interrupted: Option<i32>,
     /// Why the run failed, in one line; `None`: it did not.
     pub failure: Option<String>,
+    /// Which processors the cores had and how they waited, in one line.
+    pub placement: String,
     /// What went wrong without failing the run, one line each.
     pub warnings: Vec<String>,
 }
@@ -95,6 +114,14 @@ pub enum RunError {
         wanted: usize,
         /// What the process may use.
         available: usize,
+    },
+    /// Processors that the process may not use.
+    #[error("--cores: processor {unknown} is not among those that this process may use: {allowed}; name some of these")]
+    Processors {
+        /// Asked for.
+        unknown: String,
+        /// What the process may use.
+        allowed: String,
     },
     /// Fewer descriptors than connections.
     #[error(
@@ -148,6 +175,7 @@ impl RunError {
             self,
             Self::Cores { .. }
                 | Self::SourceAddress { .. }
+                | Self::Processors { .. }
                 | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
@@ -158,18 +186,21 @@ impl RunError {
 /// # Errors
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
-    let placement = placement::place(&plan.phases, options.cores)?;
+    let placement = placement::place(&plan.phases, &options.cores)?;
     let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
     let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target, &sources)
     })??;
     let mut host = Host {
+        profiles: options.pacing.on_host(placement.processors.spare),
+        pacing: options.pacing,
         placement,
         addresses,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
+    let caller = KeptOff::processors_of_cores(&host);
     let Started {
         journal,
         load,
@@ -191,6 +222,8 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         ));
     }
     let mut ended = load.join();
+    // What follows is work for all processors.
+    drop(caller);
     if ended.coordinator.hook_abandoned {
         let warning = hooks::stop_after_given_up_call(plan);
         ended.coordinator.outcome.warnings.extend(warning);
@@ -207,14 +240,47 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     outcome.files.insert(0, inputs);
     outcome.warnings.splice(
         0..0,
-        host.driver.reason.into_iter().chain(plan.warnings.iter().cloned()),
+        host.driver
+            .reason
+            .into_iter()
+            .chain(host.placement.processors.warnings)
+            .chain(plan.warnings.iter().cloned()),
     );
     Ok(outcome)
+}
+
+/// Keeps the calling thread, and with it every thread that it starts meanwhile and that does not pin itself, off the processors of the cores:
+/// coordinator, journal, control client, and what the caller does with snapshots.
+struct KeptOff {
+    /// Where the caller could run before.
+    before: Vec<usize>,
+}
+
+impl KeptOff {
+    fn processors_of_cores(host: &Host) -> Self {
+        let before = affinity::allowed_processors();
+        let others = &host.placement.processors.others;
+        // Refused only where pinning is refused as well, and of that the user hears.
+        let moved = !others.is_empty() && affinity::restrict_to(others);
+        Self {
+            before: if moved { before } else { Vec::new() },
+        }
+    }
+}
+
+impl Drop for KeptOff {
+    fn drop(&mut self) {
+        if !self.before.is_empty() {
+            affinity::restrict_to(&self.before);
+        }
+    }
 }
 
 /// What the run has of this host.
 struct Host {
     placement: placement::Placement,
+    pacing: Pacing,
+    profiles: Profiles,
     addresses: Addresses,
     driver: Chosen,
 }
@@ -241,7 +307,7 @@ fn start_load(
     }
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
-        host.placement.processors.len(),
+        host.placement.processors.cores.len(),
     )?;
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
