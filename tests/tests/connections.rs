@@ -147,9 +147,12 @@ fn only_a_connection_that_is_never_used_again_is_announced_to_the_server_as_such
 
 // --- addresses -------------------------------------------------------------------------------------------------------------------------
 
+/// Requests by the addresses of both ends, that of the client first.
+type Book = BTreeMap<(IpAddr, IpAddr), usize>;
+
 /// A server that counts the addresses of its clients, and of its own ends.
-fn address_book(address: &str) -> (ScriptedServer, Arc<Mutex<BTreeMap<(IpAddr, IpAddr), usize>>>) {
-    let book: Arc<Mutex<BTreeMap<_, usize>>> = Arc::default();
+fn address_book(address: &str) -> (ScriptedServer, Arc<Mutex<Book>>) {
+    let book: Arc<Mutex<Book>> = Arc::default();
     let server = ScriptedServer::at(address, {
         let book = Arc::clone(&book);
         move |mut client| {
@@ -255,9 +258,8 @@ fn all_addresses_of_a_name_take_turns_and_ipv4_is_preferred() {
         // The kernel answers from the address that was asked.
         let expected = ["127.0.0.1", "127.0.0.2"].map(|to| (pair("127.0.0.1", to), 20));
         let found = book.lock().expect("no server panics").clone();
-        let by_server = |book: &BTreeMap<(IpAddr, IpAddr), usize>| -> BTreeMap<IpAddr, usize> {
-            book.iter().map(|((_, to), count)| (*to, *count)).collect()
-        };
+        let by_server =
+            |book: &Book| -> BTreeMap<IpAddr, usize> { book.iter().map(|((_, to), count)| (*to, *count)).collect() };
         assert_eq!(by_server(&found), by_server(&expected.into()));
     });
 }
