@@ -1,5 +1,6 @@
 //! Flags as types. Every help text says what a flag is for, its unit and its default.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -72,6 +73,13 @@ pub(crate) struct Profile {
     /// locked-memory limit. The artifacts record which driver ran.
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub(crate) driver: DriverFlag,
+
+    /// Addresses of this host that connections are bound to, in turn [default: the kernel chooses].
+    ///
+    /// One address has about 28,000 local ports for each address of the server; a load that opens more connections than that within a minute
+    /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
+    #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',')]
+    pub(crate) source_address: Vec<IpAddr>,
 
     /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
     #[arg(long, value_name = "WHAT")]
@@ -169,6 +177,13 @@ mod tests {
         );
         assert_eq!(profile.pacing, PacingFlag::Busy);
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
+    }
+
+    #[test]
+    fn source_addresses_come_in_lists_and_one_by_one() {
+        let profile = profile("ringload profile -c a.yaml --source-address 127.0.0.2,::1 --source-address 127.0.0.3");
+        let expected = ["127.0.0.2", "::1", "127.0.0.3"].map(|text| text.parse::<IpAddr>().expect("an address"));
+        assert_eq!(profile.source_address, expected);
     }
 
     #[test]

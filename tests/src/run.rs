@@ -1,5 +1,6 @@
 //! Runs under a deadline, and what they left on the disk.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,13 +116,20 @@ pub fn driver_under_test() -> DriverChoice {
 }
 
 impl Running {
-    pub(crate) fn start(plan: Plan, cores: u16, pacing: Pacing, temporary: TempDir) -> Self {
+    pub(crate) fn start(
+        plan: Plan,
+        cores: u16,
+        pacing: Pacing,
+        source_addresses: Vec<IpAddr>,
+        temporary: TempDir,
+    ) -> Self {
         let interrupt = Arc::new(Interrupt::new());
         let seen = Arc::new(Mutex::new(None));
         let (sender, done) = channel();
         let options = RunOptions {
             cores: CoreChoice::Count(cores),
             driver: driver_under_test(),
+            source_addresses,
             pacing,
             interrupt: Arc::clone(&interrupt),
         };

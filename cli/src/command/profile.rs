@@ -60,6 +60,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             DriverFlag::IoUring => DriverChoice::IoUring,
             DriverFlag::Epoll => DriverChoice::Epoll,
         },
+        source_addresses: args.source_address.clone(),
         pacing: match args.pacing {
             PacingFlag::Auto => Pacing::Auto,
             PacingFlag::Efficient => Pacing::Efficient,
@@ -229,6 +230,7 @@ mod tests {
             mock: true,
             cores: None,
             driver: DriverFlag::Auto,
+            source_address: Vec::new(),
             pacing: PacingFlag::Auto,
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),

@@ -9,7 +9,9 @@ mod deadline;
 mod failure;
 mod health;
 mod pacing;
+mod ramp;
 mod recorder;
+mod routes;
 mod slab;
 
 use std::io;
@@ -18,11 +20,10 @@ use std::sync::Arc;
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{PhasePlan, RequestImages};
+use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
 use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
-use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
 use crate::units::Nanos;
 
@@ -31,6 +32,8 @@ pub use self::pacing::Pacing;
 pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
+pub(crate) use ramp::connects_in_flight;
+pub(crate) use routes::Routes;
 
 const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::send_slots::ID_BLOCK_BYTES);
 
@@ -46,8 +49,12 @@ pub(crate) struct CorePlan {
     pub(crate) images: RequestImages,
     /// Identities of requests.
     pub(crate) ids: RequestIds,
-    /// Where to connect.
-    pub(crate) address: KernelAddress,
+    /// Where to connect, and from where.
+    pub(crate) routes: Routes,
+    /// Most connects at once whose outcome is open.
+    pub(crate) connects_in_flight: usize,
+    /// What becomes of connections whose request has ended.
+    pub(crate) connection_reuse: ConnectionReuse,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -85,6 +92,8 @@ pub(crate) struct CoreCounters {
     pub(crate) overflows: u64,
     /// Connections opened.
     pub(crate) connections: u64,
+    /// Those of them that took the place of one that had ended.
+    pub(crate) reconnects: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.
@@ -175,12 +184,12 @@ impl ReactorError {
 
 fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Ring::new(plan.connections, head, tails, plan.address).map_err(ReactorError::setup)
+    Ring::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::setup)
 }
 
 fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Epoll::new(plan.connections, head, tails, plan.address).map_err(ReactorError::Epoll)
+    Epoll::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::Epoll)
 }
 
 type SharedTails = Arc<[Arc<[u8]>]>;
@@ -242,9 +251,8 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, ReactorError> {
 }
 
 fn probe() -> Result<(), ReactorError> {
-    let address = KernelAddress::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
     // On a thread of its own: a ring belongs to the thread that made it.
-    std::thread::spawn(move || Ring::new(1, Arc::from([]), Arc::from([]), address).map(drop))
+    std::thread::spawn(|| Ring::new(1, Arc::from([]), Arc::from([]), Arc::from([])).map(drop))
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         .map_err(ReactorError::setup)
