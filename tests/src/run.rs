@@ -115,13 +115,13 @@ pub fn driver_under_test() -> DriverChoice {
 }
 
 impl Running {
-    pub(crate) fn start(plan: Plan, cores: u16, temporary: TempDir) -> Self {
+    pub(crate) fn start(plan: Plan, cores: u16, driver: DriverChoice, temporary: TempDir) -> Self {
         let interrupt = Arc::new(Interrupt::new());
         let seen = Arc::new(Mutex::new(None));
         let (sender, done) = channel();
         let options = RunOptions {
             cores: Some(cores),
-            driver: driver_under_test(),
+            driver,
             interrupt: Arc::clone(&interrupt),
         };
         let (planned, watched) = (plan.clone(), Arc::clone(&seen));

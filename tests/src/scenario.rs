@@ -9,11 +9,12 @@ use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
+use ringload_engine::run::DriverChoice;
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
 use crate::phase::{Phase, number};
-use crate::run::{Run, Running};
+use crate::run::{Run, Running, driver_under_test};
 
 const MODEL: &str = "mock-model";
 const PATH: &str = "/v1/chat/completions";
@@ -29,6 +30,7 @@ pub struct Scenario {
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    driver: DriverChoice,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
     hook_timeout: Nanos,
@@ -52,6 +54,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            driver: driver_under_test(),
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
             hook_timeout: Nanos::from_secs(5),
@@ -107,6 +110,13 @@ impl Scenario {
     #[must_use]
     pub fn cores(mut self, cores: u16) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// What moves the bytes, whatever the environment says.
+    #[must_use]
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
         self
     }
 
@@ -182,7 +192,7 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, temporary)
+        Running::start(self.plan(directory), self.cores, self.driver, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {
