@@ -1,0 +1,194 @@
+//! Hosts that refuse something: io_uring, locked memory, newer system calls. The program runs as a child that is refused it.
+
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::process::Command;
+
+use ringload_mock_server::MockServer;
+use ringload_tests::program::{Ended, Program, Workplace, config, phase};
+use ringload_tests::sys::child::{is_administrator, refuse_call, unprivileged};
+use ringload_tests::{binary, mock};
+use serde_json::Value;
+
+/// What every message about a refused ring begins with.
+const REFUSED: &str = "io_uring is not available";
+const REQUESTS: u64 = 60;
+
+/// A child's folder with a small load against a server.
+fn small_load() -> (MockServer, Workplace) {
+    let server = mock(|_| {});
+    let load = phase("profiling", &format!("concurrency: 8, requests: {REQUESTS}"));
+    let workplace = Workplace::new(&config(&server.url(), &load));
+    (server, workplace)
+}
+
+/// Asserts that the run fell back to epoll, said why in one line that holds `parts`, and lost no request.
+fn assert_fell_back(server: &MockServer, workplace: &Workplace, ended: Ended, parts: &[&str]) {
+    let ended = ended.expect(0);
+    let said = ended.stdout + &ended.stderr;
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains(REFUSED)).collect();
+    let [line] = lines[..] else {
+        panic!("one line is to say why, not these: {lines:#?} in\n{said}")
+    };
+    for part in parts.iter().chain(&["the run uses the epoll driver"]) {
+        assert!(line.contains(part), "'{part}' is not in: {line}");
+    }
+    let facts = &workplace.root()["ringload"];
+    assert_eq!(facts["driver"], "epoll");
+    let reason = facts["driver_reason"].as_str().expect("the reason is recorded");
+    assert!(line.ends_with(reason), "said: {line}\nrecorded: {reason}");
+    assert!(facts["kernel"].is_string(), "{facts}");
+    assert_all_counted(server, facts);
+}
+
+/// Asserts that every request was sent, answered and counted, once.
+fn assert_all_counted(server: &MockServer, facts: &Value) {
+    assert_eq!(
+        (&facts["sent"], &facts["succeeded"]),
+        (&REQUESTS.into(), &REQUESTS.into())
+    );
+    assert_eq!(server.counters().requests, REQUESTS);
+}
+
+/// Asserts that the program refused to run without io_uring, before any load.
+fn assert_refused(server: &MockServer, ended: Ended, parts: &[&str]) {
+    let ended = ended.expect(1);
+    for part in parts.iter().chain(&[REFUSED]) {
+        assert!(ended.stderr.contains(part), "'{part}' is not in: {}", ended.stderr);
+    }
+    assert_eq!(server.counters().connections, 0);
+}
+
+/// Runs the program under a filter that refuses one system call: with `auto` it falls back, with `io-uring` it does not run.
+fn refused_call(call: libc::c_long, errno: i32, parts: &[&str]) {
+    let (server, workplace) = small_load();
+    let under_filter = |driver: &str| {
+        let mut command = workplace.profile_command(&["--driver", driver]);
+        refuse_call(&mut command, call, errno);
+        Program::start(command).end()
+    };
+    assert_refused(&server, under_filter("io-uring"), parts);
+    assert_fell_back(&server, &workplace, under_filter("auto"), parts);
+}
+
+#[test]
+fn a_profile_that_forbids_io_uring_leaves_epoll() {
+    let parts = ["seccomp", "kernel.io_uring_disabled", "io_uring_setup"];
+    refused_call(libc::SYS_io_uring_setup, libc::EPERM, &parts);
+}
+
+#[test]
+fn a_profile_that_hides_io_uring_leaves_epoll() {
+    let parts = ["seccomp", "no io_uring", "Linux 6.1"];
+    refused_call(libc::SYS_io_uring_setup, libc::ENOSYS, &parts);
+}
+
+#[test]
+fn a_profile_that_forgets_one_of_the_three_calls_is_found_out_before_the_load() {
+    for call in [libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+        refused_call(call, libc::EPERM, &["seccomp", "io_uring_enter", "io_uring_register"]);
+    }
+}
+
+#[test]
+fn epoll_asked_for_by_name_needs_no_reason() {
+    let (server, workplace) = small_load();
+    let ended = workplace.profile(&["--driver", "epoll"]).expect(0);
+    assert!(!(ended.stdout + &ended.stderr).contains(REFUSED));
+    let root = workplace.root();
+    assert_eq!(root["ringload"]["driver"], "epoll");
+    assert!(root["ringload"].get("driver_reason").is_none(), "{root}");
+    assert_all_counted(&server, &root["ringload"]);
+}
+
+#[test]
+fn epoll_works_without_its_newest_call() {
+    // Kernels before 5.11 do not have it, and older seccomp profiles do not know it: they say ENOSYS or EPERM.
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        let (server, workplace) = small_load();
+        let mut command = workplace.profile_command(&["--driver", "epoll"]);
+        refuse_call(&mut command, libc::SYS_epoll_pwait2, errno);
+        Program::start(command).end().expect(0);
+        assert_all_counted(&server, &workplace.root()["ringload"]);
+    }
+}
+
+/// The program as a user of its own with little locked memory: the kernel counts what a user's rings take over all processes of that user.
+struct Poor {
+    server: MockServer,
+    workplace: Workplace,
+    user: u32,
+}
+
+impl Poor {
+    /// `None`, and a line that says so, where this process may not become another user.
+    fn new() -> Option<Self> {
+        if !is_administrator() {
+            println!("skipped: only the administrator may run a child as another user");
+            return None;
+        }
+        let (server, workplace) = small_load();
+        // No account needs to exist for a number, and no other run of these tests has this one.
+        let user = 200_000 + std::process::id();
+        let program = workplace.path("ringload");
+        std::fs::copy(binary::ringload(), &program).expect("a copy that others may read");
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, all).expect("it is this user's file");
+        for path in [workplace.folder(), &workplace.path("test.yaml")] {
+            chown(path, Some(user), Some(user)).expect("the administrator may give files away");
+        }
+        Some(Self {
+            server,
+            workplace,
+            user,
+        })
+    }
+
+    fn run(&self, driver: &str, cores: &str, locked_bytes: u64) -> Ended {
+        let mut command = Command::new(self.workplace.path("ringload"));
+        command
+            .args(["profile", "--config", "test.yaml", "--ui", "none", "--overwrite"])
+            .args(["--driver", driver, "--cores", cores])
+            .current_dir(self.workplace.folder());
+        unprivileged(&mut command, self.user, locked_bytes);
+        Program::start(command).end()
+    }
+}
+
+#[test]
+fn little_locked_memory_leaves_epoll() {
+    let Some(poor) = Poor::new() else { return };
+    let parts = ["locked-memory", "ulimit -l"];
+    assert_refused(&poor.server, poor.run("io-uring", "1", 64 * 1024), &parts);
+    assert_fell_back(&poor.server, &poor.workplace, poor.run("auto", "1", 64 * 1024), &parts);
+}
+
+#[test]
+fn locked_memory_for_one_core_of_two_leaves_epoll_to_both() {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 2 {
+        println!("skipped: there is one processor");
+        return;
+    }
+    let Some(poor) = Poor::new() else { return };
+    // The least that one core needs, in steps that are smaller than what a second one would need.
+    const STEP: u64 = 64 * 1024;
+    let enough = (2..64)
+        .map(|steps| steps * STEP)
+        .find(|&bytes| poor.run("io-uring", "1", bytes).code == Some(0))
+        .expect("4 MiB of locked memory are enough for one core");
+    assert_eq!(poor.workplace.root()["ringload"]["driver"], "io-uring");
+    let before = poor.server.counters().requests;
+    let refused = poor.run("io-uring", "2", enough).expect(1);
+    assert!(refused.stderr.contains("use fewer cores"), "{}", refused.stderr);
+    assert_eq!(poor.server.counters().requests, before);
+
+    let fell_back = poor.run("auto", "2", enough).expect(0);
+    assert!(fell_back.stdout.contains("ulimit -l"), "{}", fell_back.stdout);
+    let facts = &poor.workplace.root()["ringload"];
+    assert_eq!(
+        (&facts["driver"], &facts["succeeded"]),
+        (&"epoll".into(), &REQUESTS.into())
+    );
+    assert_eq!(facts["cores"].as_array().map(Vec::len), Some(2));
+    assert_eq!(poor.server.counters().requests, before + REQUESTS);
+}
