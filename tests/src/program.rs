@@ -150,6 +150,19 @@ impl Program {
         self.child.id()
     }
 
+    /// Its resident memory.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it is a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        number
+            .and_then(|number| number.trim().parse().ok())
+            .expect("a number of kB")
+    }
+
     /// Sends it a signal by name.
     ///
     /// # Panics

@@ -48,7 +48,7 @@ fn no_core_allocates_or_frees_while_the_load_is_steady() {
     let seen = Counting::disarm();
     assert!(!kept.is_empty() && seen.cores > 0 && seen.first.is_some(), "{seen:?}");
 
-    for driver in [DriverChoice::IoUring, DriverChoice::Epoll] {
+    for driver in [DriverChoice::Auto, DriverChoice::Epoll] {
         for (what, streaming, phase) in [
             ("streams in a closed loop", true, Phase::closed("load", 24)),
             ("whole answers in a closed loop", false, Phase::closed("load", 24)),

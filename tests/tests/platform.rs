@@ -170,13 +170,18 @@ fn locked_memory_for_one_core_of_two_leaves_epoll_to_both() {
         return;
     }
     let Some(poor) = Poor::new() else { return };
+    const MOST: u64 = 4 * 1024 * 1024;
+    poor.run("auto", "1", MOST).expect(0);
+    if poor.workplace.root()["ringload"]["driver"] != "io-uring" {
+        println!("skipped: this host has no io_uring to spare");
+        return;
+    }
     // The least that one core needs, in steps that are smaller than what a second one would need.
     const STEP: u64 = 64 * 1024;
-    let enough = (2..64)
+    let enough = (2..MOST / STEP)
         .map(|steps| steps * STEP)
         .find(|&bytes| poor.run("io-uring", "1", bytes).code == Some(0))
-        .expect("4 MiB of locked memory are enough for one core");
-    assert_eq!(poor.workplace.root()["ringload"]["driver"], "io-uring");
+        .expect("what is enough in one piece is enough in steps");
     let before = poor.server.counters().requests;
     let refused = poor.run("io-uring", "2", enough).expect(1);
     assert!(refused.stderr.contains("use fewer cores"), "{}", refused.stderr);

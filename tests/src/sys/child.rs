@@ -10,6 +10,17 @@ pub fn is_administrator() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Most descriptors that this process and its children may have: the hard limit, to which client and server raise their own.
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: writes one live rlimit; the resource exists on every Linux.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_max
+}
+
 /// Makes every call of the system call `number` fail with `errno` in the child, as a container's seccomp profile does.
 pub fn refuse_call(command: &mut Command, number: libc::c_long, errno: i32) {
     // Offset of the number in what the filter sees (struct seccomp_data).
