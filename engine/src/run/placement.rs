@@ -8,6 +8,9 @@ use crate::sys::{affinity, limits};
 const OTHER_DESCRIPTORS: u64 = 128;
 /// Places per core for connections that are closing while their successors already run.
 const CLOSING: usize = 64;
+/// Connections that one address can have from this host, because a port is 16 bits. Some hosts allow a process a thousand million descriptors,
+/// and an open loop without a cap must not ask for tables of that size.
+const PORTS: u64 = 1 << 16;
 
 /// Where the cores run and how large they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,20 +58,21 @@ fn processors(allowed: &[usize], cores: usize) -> Vec<Option<usize>> {
     allowed[allowed.len() - cores..].iter().copied().map(Some).collect()
 }
 
+/// Most requests of a phase that can be in flight together; `None` is unlimited.
+fn limit_of(phase: &PhasePlan) -> Option<u64> {
+    let limit = u64::from(phase.concurrency?.get());
+    Some(phase.stop.requests.map_or(limit, |requests| limit.min(requests)))
+}
+
 /// Most requests that phases with a limit can have in flight together. Only a chain of seamless phases overlaps, and in a chain the total is
 /// bounded by the largest limit.
 fn connections_in_flight(phases: &[PhasePlan]) -> u64 {
-    phases
-        .iter()
-        .filter_map(|phase| phase.concurrency)
-        .map(|limit| u64::from(limit.get()))
-        .max()
-        .unwrap_or(1)
+    phases.iter().filter_map(limit_of).max().unwrap_or(1)
 }
 
 /// Connections of one core: its share of every phase that may overlap, twice over for those that are closing, within the descriptor limit.
 fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
-    let descriptors = ((limit - OTHER_DESCRIPTORS.min(limit)) as usize / cores).max(1);
+    let descriptors = (limit.saturating_sub(OTHER_DESCRIPTORS).min(PORTS) as usize / cores).max(1);
     let unlimited = phases
         .iter()
         .any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
@@ -78,7 +82,7 @@ fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
     let mut chain = 0;
     let mut longest = 0;
     for phase in phases {
-        let share = (phase.concurrency.map_or(1, |limit| limit.get() as usize)).div_ceil(cores);
+        let share = (limit_of(phase).unwrap_or(1) as usize).div_ceil(cores);
         chain = if phase.seamless { chain + share } else { share };
         longest = longest.max(chain);
     }
@@ -92,6 +96,7 @@ mod tests {
     use super::*;
     use crate::id::PhaseId;
     use crate::plan::{DrainRule, PhaseKind, StopRule};
+    use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
         PhasePlan {
@@ -106,8 +111,8 @@ mod tests {
             },
             concurrency: concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
-                requests: Some(1),
-                duration: None,
+                requests: None,
+                duration: Some(Nanos::from_secs(1)),
             },
             drain: DrainRule::WhileProgressing,
             seamless,
@@ -132,5 +137,15 @@ mod tests {
         assert_eq!(connections(&chain, 1, OTHER_DESCRIPTORS + 80), 80);
         assert_eq!(connections(&[phase(None, false)], 2, 1128), 500);
         assert_eq!(connections_in_flight(&chain), 64);
+    }
+
+    #[test]
+    fn connections_that_can_never_be_open_need_no_place() {
+        let mut few = phase(Some(u32::MAX), false);
+        few.stop.requests = Some(2);
+        assert_eq!(connections_in_flight(std::slice::from_ref(&few)), 2);
+        assert_eq!(connections(&[few], 1, 1024), 2 * 2 + CLOSING);
+        let limit_of_some_containers = 1 << 30;
+        assert_eq!(connections(&[phase(None, false)], 2, limit_of_some_containers), 1 << 15);
     }
 }
