@@ -3,10 +3,12 @@
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Command;
 
+use ringload_engine::run::DriverChoice;
 use ringload_mock_server::MockServer;
+use ringload_tests::books::Books;
 use ringload_tests::program::{Ended, Program, Workplace, config, phase};
 use ringload_tests::sys::child::{is_administrator, refuse_call, unprivileged};
-use ringload_tests::{binary, mock};
+use ringload_tests::{Ending, Phase, Scenario, binary, mock};
 use serde_json::Value;
 
 /// What every message about a refused ring begins with.
@@ -80,6 +82,12 @@ fn a_profile_that_forbids_io_uring_leaves_epoll() {
 fn a_profile_that_hides_io_uring_leaves_epoll() {
     let parts = ["seccomp", "no io_uring", "Linux 6.1"];
     refused_call(libc::SYS_io_uring_setup, libc::ENOSYS, &parts);
+}
+
+#[test]
+fn a_kernel_without_the_features_leaves_epoll() {
+    // What a kernel before 6.1 says to the flags; those that have them have everything else that is used.
+    refused_call(libc::SYS_io_uring_setup, libc::EINVAL, &["too old", "Linux 6.1"]);
 }
 
 #[test]
@@ -196,4 +204,53 @@ fn locked_memory_for_one_core_of_two_leaves_epoll_to_both() {
     );
     assert_eq!(facts["cores"].as_array().map(Vec::len), Some(2));
     assert_eq!(poor.server.counters().requests, before + REQUESTS);
+}
+
+/// Answers that need far more receive buffers than a core has, on more connections than it has buffers; some are reset on the way.
+fn starve_of_buffers(driver: DriverChoice) -> u64 {
+    // An answer of 400 tokens is about 70 KB, and the server sends it in one piece.
+    let server = mock(|options| {
+        options.fast = true;
+        options.osl = Some(400);
+        options.fault = Some("every:3:reset-mid-stream".parse().expect("a fault"));
+    });
+    let run = Scenario::new(server.address())
+        .driver(driver)
+        .phase(Phase::closed("large", 300).requests(300))
+        .run();
+    let counts = run.counts("large");
+    assert_eq!((counts.succeeded, counts.failed), (200, 100), "{driver:?}: {counts:?}");
+    for record in run.records.iter().filter(|record| record.ending() == Ending::Succeeded) {
+        assert_eq!(
+            record.metric("output_sequence_length"),
+            Some(400.0),
+            "{driver:?}: {record:?}"
+        );
+    }
+    Books::complete(&run, &server);
+    let shortages = run.root()["ringload"]["cores"][0]["buffer_shortages"].as_u64();
+    println!("{driver:?}: {shortages:?} times no buffer was free");
+    shortages.expect("shortages are counted")
+}
+
+#[test]
+fn a_core_without_a_free_buffer_asks_again_and_gets_every_byte() {
+    let shortages = [DriverChoice::Auto, DriverChoice::Epoll].map(starve_of_buffers);
+    assert!(
+        shortages.iter().any(|&count| count > 0),
+        "the buffers never ran out, and nothing was tested"
+    );
+}
+
+#[test]
+fn every_core_tells_its_own_share_of_a_processor() {
+    let (_server, workplace) = small_load();
+    workplace.profile(&[]).expect(0);
+    let facts = &workplace.root()["ringload"];
+    for share in [&facts["cores"][0]["busy_share"], &facts["coordinator_busy_share"]] {
+        assert!(
+            share.as_f64().is_some_and(|share| share > 0.0 && share <= 1.0),
+            "{facts}"
+        );
+    }
 }
