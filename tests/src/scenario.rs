@@ -9,7 +9,7 @@ use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
-use ringload_engine::run::DriverChoice;
+use ringload_engine::run::{DriverChoice, Pacing};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -31,6 +31,7 @@ pub struct Scenario {
     seed: u64,
     cores: u16,
     driver: DriverChoice,
+    pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
     hook_timeout: Nanos,
@@ -55,6 +56,7 @@ impl Scenario {
             seed: 42,
             cores: 1,
             driver: driver_under_test(),
+            pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
             hook_timeout: Nanos::from_secs(5),
@@ -117,6 +119,13 @@ impl Scenario {
     #[must_use]
     pub fn driver(mut self, driver: DriverChoice) -> Self {
         self.driver = driver;
+        self
+    }
+
+    /// How cores wait.
+    #[must_use]
+    pub fn pacing(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
         self
     }
 
@@ -192,7 +201,7 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, self.driver, temporary)
+        Running::start(self.plan(directory), self.cores, self.driver, self.pacing, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {

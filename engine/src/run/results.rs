@@ -110,6 +110,7 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
 }
