@@ -1,4 +1,38 @@
 //! Hosts that refuse something: io_uring, locked memory, newer system calls. The program runs as a child that is refused it.
+//!
+//! # What covers which field case
+//! Lines of the groups "Load and timing" and "Platform" by their numbers; `file: test`, files of this folder unless a path is given.
+//!
+//! | case | covered by |
+//! |---|---|
+//! | T01 absolute schedule, no drift | `open_loop: arrivals_of_a_constant_rate_…`, `timing: a_high_rate_…` |
+//! | T03 client stopped for 500 ms | `timing: a_client_that_was_stopped_…` |
+//! | T04 server freezes | `accuracy: a_stall_within_the_run_…`, `open_loop: a_stalling_server_…` |
+//! | T06, T07 waiting at the cap, two clocks | `open_loop: an_arrival_that_finds_the_cap_full_…`, `timing: delays_and_rates_…` |
+//! | T09 delays and rates by arithmetic | `timing: delays_and_rates_…`, `artifacts: throughput_times_the_window_…` |
+//! | T10 plateau | `closed_loop: the_concurrency_is_held_…`, `two_cores_share_…` |
+//! | T12 a request that never ends | `timing: a_request_that_never_ends_…`, `phases: without_grace_…` |
+//! | T15 the first of two limits, with the reason | `phases: whichever_of_requests_and_duration_…` |
+//! | T16 hangs are cut after the grace period | `timing: requests_that_hang_…`, `phases: a_grace_period_is_measured_…` |
+//! | T17 grace not needed, grace 0 | `phases: a_grace_period_that_is_not_needed_…`, `without_grace_…` |
+//! | T18 storm of cancellations at 1,024 | `timing: a_storm_of_cancellations_…`, `cancellation: *`; connects per turn: `regressions: a_burst_of_connects_…` |
+//! | T21 high constant rate | `timing: a_high_rate_…`; jitter: the bench `send_lag` |
+//! | T23 seamless or not | `seamless: *`, `phases: phases_run_in_order_…` |
+//! | T24 long grace is advised on | `engine/src/plan/build/tests.rs` |
+//! | T26, T28 plans that cannot be reached, cold first wave | `timing: plans_that_cannot_…` |
+//! | T27 the warmup's own concurrency | `timing: a_warmup_keeps_…` |
+//! | P01, P03 io_uring refused (the sysctl and a profile both say EPERM) | `a_profile_that_forbids_…`, `a_profile_that_hides_…`, `a_profile_that_forgets_…` |
+//! | P02 64 KiB of locked memory | `little_locked_memory_…`, `locked_memory_for_one_core_of_two_…` |
+//! | P05 features missing | `a_kernel_without_the_features_…`, `epoll_works_without_its_newest_call` |
+//! | P06 5,000 streams on one core | `scale: five_thousand_streams_…` |
+//! | P10 writes outstanding at the end | `cli: a_signal_ends_the_run_…`, `interrupt: a_profiler_that_runs_is_stopped` |
+//! | P11 many sleeps of 50 us | `timing: a_high_rate_…` (20,000/s) |
+//! | P12 each timer at its own time | `engine/src/reactor/deadline.rs`, `cancellation: leftover_disconnects_…` |
+//! | P13 more data than buffers, resets | `a_core_without_a_free_buffer_…` |
+//! | P15 processor time of each core | `every_core_tells_…` |
+//!
+//! T08 (a busy loop beside the only core) and the warning of P15 are the client verdict's; P07, P08, P09 and P14 (races of a connection's end) are
+//! the connection tests'.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Command;
@@ -207,7 +241,7 @@ fn locked_memory_for_one_core_of_two_leaves_epoll_to_both() {
 }
 
 /// Answers that need far more receive buffers than a core has, on more connections than it has buffers; some are reset on the way.
-fn starve_of_buffers(driver: DriverChoice) -> u64 {
+fn starve_of_buffers(driver: DriverChoice) {
     // An answer of 400 tokens is about 70 KB, and the server sends it in one piece.
     let server = mock(|options| {
         options.fast = true;
@@ -228,18 +262,19 @@ fn starve_of_buffers(driver: DriverChoice) -> u64 {
         );
     }
     Books::complete(&run, &server);
-    let shortages = run.root()["ringload"]["cores"][0]["buffer_shortages"].as_u64();
-    println!("{driver:?}: {shortages:?} times no buffer was free");
-    shortages.expect("shortages are counted")
+    let facts = &run.root()["ringload"];
+    let shortages = facts["cores"][0]["buffer_shortages"].as_u64();
+    // The epoll driver never reads more at once than it has buffers.
+    assert!(
+        facts["driver"] == "epoll" || shortages > Some(0),
+        "the buffers never ran out, and nothing was tested: {facts}"
+    );
 }
 
 #[test]
 fn a_core_without_a_free_buffer_asks_again_and_gets_every_byte() {
-    let shortages = [DriverChoice::Auto, DriverChoice::Epoll].map(starve_of_buffers);
-    assert!(
-        shortages.iter().any(|&count| count > 0),
-        "the buffers never ran out, and nothing was tested"
-    );
+    starve_of_buffers(DriverChoice::Auto);
+    starve_of_buffers(DriverChoice::Epoll);
 }
 
 #[test]
