@@ -31,7 +31,7 @@ fn count_in_the_middle(driver: DriverChoice, change: impl FnOnce(Scenario) -> Sc
     let run = running.finish();
     assert!(run.counts("load").succeeded >= COUNTED, "{:?}", run.counts("load"));
     assert_eq!(run.counts("load").failed, 0);
-    assert_eq!(server.counters().connections, 24, "connections are kept");
+    assert!(server.counters().connections <= 24, "connections are kept");
     count
 }
 
