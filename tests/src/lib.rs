@@ -13,11 +13,13 @@ pub mod binary;
 pub mod books;
 pub mod isolation;
 pub mod phase;
+pub mod program;
 pub mod record;
 pub mod run;
 pub mod scenario;
 pub mod server;
 pub mod statistics;
+pub mod sys;
 
 pub use phase::Phase;
 pub use record::{Ending, Record};

@@ -2,19 +2,21 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
-use ringload_engine::run::Pacing;
+use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
 use crate::phase::{Phase, number};
-use crate::run::{Run, Running};
+use crate::run::{Run, Running, driver_under_test};
 
 const MODEL: &str = "mock-model";
 const PATH: &str = "/v1/chat/completions";
@@ -33,6 +35,7 @@ pub struct Scenario {
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    driver: DriverChoice,
     pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
@@ -60,6 +63,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            driver: driver_under_test(),
             pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
@@ -138,6 +142,13 @@ impl Scenario {
     #[must_use]
     pub fn cores(mut self, cores: u16) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// What moves the bytes, whatever the environment says.
+    #[must_use]
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
         self
     }
 
@@ -220,13 +231,14 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(
-            self.plan(directory),
-            self.cores,
-            self.pacing,
-            self.source_addresses,
-            temporary,
-        )
+        let options = RunOptions {
+            cores: CoreChoice::Count(self.cores),
+            driver: self.driver,
+            source_addresses: self.source_addresses.clone(),
+            pacing: self.pacing,
+            interrupt: Arc::new(Interrupt::new()),
+        };
+        Running::start(self.plan(directory), options, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {

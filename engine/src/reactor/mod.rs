@@ -16,6 +16,7 @@ mod slab;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
@@ -36,6 +37,10 @@ pub(crate) use ramp::connects_in_flight;
 pub(crate) use routes::Routes;
 
 const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::send_slots::ID_BLOCK_BYTES);
+
+/// How often a ring is asked for while locked memory is short, and the pause between: half a second in all.
+const MEMORY_ATTEMPTS: u32 = 26;
+const MEMORY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What one core needs beside the exchange.
 pub(crate) struct CorePlan {
@@ -184,7 +189,29 @@ impl ReactorError {
 
 fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Ring::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::setup)
+    patiently(|| {
+        Ring::new(
+            plan.connections,
+            Arc::clone(&head),
+            Arc::clone(&tails),
+            plan.routes.peers(),
+        )
+    })
+}
+
+/// Asks again for a while if locked memory is short: the kernel gives back what a closed ring had locked some time after the close, and both the
+/// probe and an earlier run of the same user may just have closed theirs.
+fn patiently<T>(mut make: impl FnMut() -> io::Result<T>) -> Result<T, ReactorError> {
+    let mut asked = 1;
+    loop {
+        match make() {
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && asked < MEMORY_ATTEMPTS => {
+                asked += 1;
+                std::thread::sleep(MEMORY_PAUSE);
+            }
+            outcome => return outcome.map_err(ReactorError::setup),
+        }
+    }
 }
 
 fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
@@ -251,9 +278,13 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, ReactorError> {
 }
 
 fn probe() -> Result<(), ReactorError> {
+    // All three calls are made: a seccomp profile may allow the first and forbid the others.
+    let make = || {
+        let mut ring = Ring::new(1, Arc::from([]), Arc::from([]), Arc::from([]))?;
+        ring.turn(Nanos::ZERO, &mut Vec::new())
+    };
     // On a thread of its own: a ring belongs to the thread that made it.
-    std::thread::spawn(|| Ring::new(1, Arc::from([]), Arc::from([]), Arc::from([])).map(drop))
+    std::thread::spawn(move || patiently(make))
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        .map_err(ReactorError::setup)
 }
