@@ -86,6 +86,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             target,
             streaming: requests.streaming,
             request_timeout: Some(Nanos::from_secs(60)),
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: images,

@@ -152,6 +152,7 @@ impl LoadedCore {
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
             address: KernelAddress::new(address),
+            tls: None,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             journal: BlockWriter::new(CoreId(0), journal.queue()),

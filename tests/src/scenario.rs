@@ -219,6 +219,7 @@ impl Scenario {
                 target,
                 streaming: self.streaming,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                tls: None,
                 control_headers: Vec::new(),
             },
             requests,

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::deadline::Guest;
 use super::failure;
 use super::recorder::Ending;
-use crate::http::{Feed, TokenUsage};
+use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
 use crate::record::{ErrorDetail, Outcome, Usage};
 use crate::sys::driver::{BufferId, Completion, Driver, Operation};
@@ -47,17 +47,27 @@ impl<D: Driver> Core<D> {
         if completion.result < 0 {
             return self.connect_failed(index, failure::connecting(-completion.result), now);
         }
-        self.connect_failing = false;
-        place.state = State::Busy;
         place.receiving = true;
         place.operations += 1;
         let (generation, socket) = (place.generation, place.raw_socket());
+        place.request().last_life = now;
+        self.driver.receive(index, generation, socket);
+        if self.tls.is_some() {
+            self.begin_handshake(index, now);
+        } else {
+            self.connected(index, now);
+        }
+    }
+
+    /// The connection can carry its request.
+    pub(super) fn connected(&mut self, index: u32, now: Nanos) {
+        self.connect_failing = false;
+        let place = self.slab.get(index);
+        place.state = State::Busy;
         let request = place.request();
         if !request.resent {
             request.connected = now;
         }
-        request.last_life = now;
-        self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
     }
 
@@ -69,7 +79,7 @@ impl<D: Driver> Core<D> {
         place.sending = false;
         match place.state {
             State::Closing => return self.close_if_quiet(index),
-            State::Busy => {}
+            State::Busy | State::Handshaking => {}
             state => unreachable!("a send completed on a connection that is {state:?}"),
         }
         if completion.result < 0 {
@@ -78,6 +88,9 @@ impl<D: Driver> Core<D> {
                 self.lose(index, failure::broken(-completion.result), now);
             }
             return;
+        }
+        if place.tls.is_some() {
+            return self.sealed_sent(index, completion.result as usize, now);
         }
         let (generation, socket) = (place.generation, place.raw_socket());
         let request = place.request();
@@ -89,6 +102,12 @@ impl<D: Driver> Core<D> {
             place.operations += 1;
             return self.driver.send(index, generation, socket, sent);
         }
+        self.request_sent(index, now);
+    }
+
+    /// The last byte of a request was handed to the kernel.
+    pub(super) fn request_sent(&mut self, index: u32, now: Nanos) {
+        let request = self.slab.get(index).request();
         request.send_end = now;
         match request.credit.cancel_after {
             None => {}
@@ -111,7 +130,9 @@ impl<D: Driver> Core<D> {
             place.receiving = false;
         }
         if let Some(buffer) = completion.buffer {
-            if completion.result > 0 {
+            if completion.result > 0 && place.tls.is_some() {
+                self.received_sealed(index, buffer, completion.result as usize, now);
+            } else if completion.result > 0 {
                 self.received(index, buffer, completion.result as usize, now);
             }
             self.driver.recycle(buffer);
@@ -130,7 +151,7 @@ impl<D: Driver> Core<D> {
         }
         let place = self.slab.get(index);
         match place.state {
-            State::Busy | State::Idle if place.generation == completion.tag.generation => {
+            State::Handshaking | State::Busy | State::Idle if place.generation == completion.tag.generation => {
                 place.receiving = true;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
@@ -145,15 +166,23 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         match place.state {
             State::Busy => {}
-            State::Idle => {
-                // Bytes that nobody asked for: the connection is out of step.
-                self.forget_idle(index);
-                return self.close(index);
-            }
+            State::Idle => return self.out_of_step(index),
             _ => return,
         }
         let bytes = self.driver.bytes(buffer, length);
         let outcome = place.reader.feed(bytes, &mut self.scratch);
+        self.fed(index, outcome, length, now);
+    }
+
+    /// Bytes that nobody asked for arrived on an idle connection.
+    pub(super) fn out_of_step(&mut self, index: u32) {
+        self.forget_idle(index);
+        self.close(index);
+    }
+
+    /// The reader took `length` bytes of a busy connection.
+    pub(super) fn fed(&mut self, index: u32, outcome: Result<Feed, HttpError>, length: usize, now: Nanos) {
+        let place = self.slab.get(index);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
         if request.first_byte == Nanos::ZERO {
@@ -198,12 +227,20 @@ impl<D: Driver> Core<D> {
     }
 
     /// The peer closed its side (`errno` 0) or the connection broke.
-    fn input_ended(&mut self, index: u32, errno: i32, now: Nanos) {
+    pub(super) fn input_ended(&mut self, index: u32, errno: i32, now: Nanos) {
         let place = self.slab.get(index);
         match place.state {
             State::Idle => {
                 self.forget_idle(index);
                 self.close(index);
+            }
+            State::Handshaking if errno != 0 => self.connect_failed(index, failure::broken(errno), now),
+            State::Handshaking => self.connect_failed(index, failure::handshake_cut(), now),
+            // Without the peer's word that it closed, anybody may have cut the body.
+            State::Busy
+                if place.reader.lasts_until_close() && place.tls.as_ref().is_some_and(|tls| !tls.peer_closed()) =>
+            {
+                self.lose(index, failure::protocol(HttpError::IncompleteBody), now);
             }
             State::Busy => match place.reader.end_of_input(&mut self.scratch) {
                 // The end of an until-close body; or the answer so far says already why the request failed.
@@ -318,6 +355,10 @@ impl<D: Driver> Core<D> {
     pub(super) fn close(&mut self, index: u32) {
         let place = self.slab.get(index);
         let connecting = place.state == State::Connecting && place.operations > 0;
+        if place.tls.is_some() {
+            self.say_farewell(index);
+        }
+        let place = self.slab.get(index);
         place.state = State::Closing;
         place.reader.begin(&mut self.scratch);
         if connecting {
@@ -338,7 +379,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn forget_idle(&mut self, index: u32) {
+    pub(super) fn forget_idle(&mut self, index: u32) {
         self.idle.retain(|&idle| idle != index);
     }
 }

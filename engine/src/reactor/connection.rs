@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            connect            sent whole, answered
-//! Vacant -> Connecting -> Busy ----------------------> Idle -> Busy ...
+//! Vacant -> Connecting -> Busy ----------------------> Idle -> Busy ...      with TLS: Connecting -> Handshaking -> Busy
 //!    ^          |          |                             |
 //!    |          +----------+---------- Closing <---------+
 //!    +------------------------ last completion seen
@@ -13,6 +13,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use super::sealed::Seal;
 use crate::credit::Credit;
 use crate::http::ResponseReader;
 use crate::record::GapChain;
@@ -25,6 +26,8 @@ pub(super) enum State {
     Vacant,
     /// Waiting for the connection; carries a request.
     Connecting,
+    /// Connected; TLS is being agreed on. Carries a request.
+    Handshaking,
     /// Carries a request.
     Busy,
     /// Waits for the next request.
@@ -46,7 +49,7 @@ pub(super) struct Request {
     pub(super) issued: Nanos,
     /// Just before the first byte (or the connect) was handed to the kernel.
     pub(super) start: Nanos,
-    /// Connection established.
+    /// Connection established, TLS included.
     pub(super) connected: Nanos,
     /// Last byte handed to the kernel.
     pub(super) send_end: Nanos,
@@ -64,7 +67,7 @@ pub(super) struct Request {
     pub(super) last_life: Nanos,
     /// Contents so far.
     pub(super) content_events: u32,
-    /// Bytes handed to the kernel.
+    /// Bytes handed to the kernel; with TLS, bytes whose ciphertext was.
     pub(super) bytes_sent: u32,
     /// Body bytes received.
     pub(super) bytes_received: u64,
@@ -137,6 +140,8 @@ pub(super) struct Connection {
     /// The request, while connecting or busy.
     pub(super) request: Option<Request>,
     pub(super) reader: ResponseReader,
+    /// With TLS, from the connect on.
+    pub(super) tls: Option<Box<Seal>>,
     /// Neighbours in the chain of active connections, oldest start first.
     pub(super) previous: u32,
     pub(super) next: u32,
@@ -154,6 +159,7 @@ impl Connection {
             served: 0,
             request: None,
             reader: ResponseReader::new(),
+            tls: None,
             previous: NONE,
             next: NONE,
         }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use super::connection::{Request, State};
 use super::deadline::{Deadlines, Guest};
 use super::recorder::Recorder;
+use super::sealed::TlsCore;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
@@ -68,6 +69,8 @@ pub(crate) struct Core<D> {
     pub(super) images: RequestImages,
     pub(super) ids: RequestIds,
     pub(super) address: KernelAddress,
+    /// With TLS, what the connections share.
+    pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
     pub(super) serial: u64,
     /// The last connect failed.
@@ -120,6 +123,7 @@ impl<D: Driver> Core<D> {
             images: plan.images,
             ids: plan.ids,
             address: plan.address,
+            tls: plan.tls.map(TlsCore::new),
             request_timeout: plan.request_timeout,
             serial: 0,
             connect_failing: false,
@@ -340,9 +344,6 @@ impl<D: Driver> Core<D> {
             }
             let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
             let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
-            place.sending = true;
-            place.operations += 1;
-            let (generation, socket) = (place.generation, place.raw_socket());
             let block = &self.images.ids;
             self.driver.prepare_request(index, image, |out| {
                 http::patch_ids(
@@ -354,8 +355,15 @@ impl<D: Driver> Core<D> {
                     out,
                 )
             });
-            self.driver.send(index, generation, socket, 0);
             submitted += 1;
+            if place.tls.is_some() {
+                self.send_first_piece(index, now);
+                continue;
+            }
+            place.sending = true;
+            place.operations += 1;
+            let (generation, socket) = (place.generation, place.raw_socket());
+            self.driver.send(index, generation, socket, 0);
         }
     }
 

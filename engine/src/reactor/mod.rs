@@ -8,6 +8,7 @@ mod core;
 mod deadline;
 mod failure;
 mod recorder;
+mod sealed;
 mod slab;
 
 use std::io;
@@ -22,6 +23,7 @@ use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
+use crate::tls::TlsClient;
 use crate::units::Nanos;
 
 use self::core::Core;
@@ -42,6 +44,8 @@ pub(crate) struct CorePlan {
     pub(crate) ids: RequestIds,
     /// Where to connect.
     pub(crate) address: KernelAddress,
+    /// The TLS of its connections, if any.
+    pub(crate) tls: Option<Arc<TlsClient>>,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -75,6 +79,10 @@ pub(crate) struct CoreCounters {
     pub(crate) overflows: u64,
     /// Connections opened.
     pub(crate) connections: u64,
+    /// TLS handshakes that were done.
+    pub(crate) handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub(crate) resumptions: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.

@@ -60,6 +60,8 @@ pub enum FailureClass {
     Cancelled = 15,
     /// The engine cut the request at the end of a drain or of the run.
     Truncated = 16,
+    /// The TLS handshake failed, or the bytes of a connection are not the TLS that was agreed on.
+    TlsFailed = 17,
 }
 
 impl FailureClass {
@@ -84,6 +86,7 @@ impl FailureClass {
             Self::TooLarge => "ResponseTooLargeError",
             Self::Cancelled => "RequestCancellationError",
             Self::Truncated => "RequestTruncated",
+            Self::TlsFailed => "TlsError",
         }
     }
 }

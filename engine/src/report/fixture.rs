@@ -65,6 +65,7 @@ pub(crate) fn plan() -> Plan {
             },
             streaming: true,
             request_timeout: None,
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: RequestImages {

@@ -34,6 +34,7 @@ use crate::plan::Plan;
 pub use crate::reactor::DriverChoice;
 use crate::reactor::{self, Chosen, ReactorError};
 use crate::report::Report;
+use crate::tls::{TlsClient, TlsError};
 use crate::units::Nanos;
 
 /// How often the observer is called.
@@ -82,6 +83,9 @@ pub enum RunError {
     /// The driver cannot be used.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
+    /// TLS cannot be used as asked.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A control hook failed before the load.
     #[error(transparent)]
     Control(#[from] HookError),
@@ -135,7 +139,9 @@ impl RunError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Cores { .. } | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
+            Self::Cores { .. }
+                | Self::Tls(TlsError::CaFile { .. } | TlsError::Name { .. })
+                | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
 }
@@ -146,6 +152,10 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, options.cores)?;
+    let tls = plan.endpoint.tls.as_ref();
+    let tls = tls
+        .map(|verification| TlsClient::new(&plan.endpoint.target.host, verification).map(Arc::new))
+        .transpose()?;
     let target = plan.endpoint.target.clone();
     let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target)
@@ -153,6 +163,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let mut host = Host {
         placement,
         address,
+        tls,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
@@ -179,7 +190,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     }
     let mut ended = load.join();
     if ended.coordinator.hook_abandoned {
-        let warning = hooks::stop_after_given_up_call(plan);
+        let warning = hooks::stop_after_given_up_call(plan, host.tls.as_deref());
         ended.coordinator.outcome.warnings.extend(warning);
     }
     let mut outcome = results::write(
@@ -203,6 +214,8 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
 struct Host {
     placement: placement::Placement,
     address: SocketAddr,
+    /// Shared by all cores and the control client; `None` without TLS.
+    tls: Option<Arc<TlsClient>>,
     driver: Chosen,
 }
 
@@ -222,7 +235,7 @@ fn start_load(
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
-    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
+    let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }

@@ -140,6 +140,7 @@ fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Excha
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
             address: KernelAddress::new(host.address),
+            tls: host.tls.clone(),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             journal: BlockWriter::new(id, journal.queue()),

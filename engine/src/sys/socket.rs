@@ -89,6 +89,19 @@ pub(crate) fn stream_socket(address: &KernelAddress) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Sends what the kernel takes at once of the last words on a socket that will be shut down. Nobody depends on their arrival.
+pub(crate) fn send_last(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    // SAFETY: the kernel reads a live slice of that length during the call.
+    unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+}
+
 /// Ends both directions, so that every pending operation on the socket completes soon.
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
     // SAFETY: no pointers. ENOTCONN (never connected, or reset by the peer) is fine: nothing is pending then.
