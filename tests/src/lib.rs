@@ -17,6 +17,7 @@ pub mod run;
 pub mod scenario;
 pub mod server;
 pub mod statistics;
+pub mod tls;
 
 pub use phase::Phase;
 pub use record::{Ending, Record};

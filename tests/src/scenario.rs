@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target, Verification,
 };
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
@@ -35,6 +35,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    tls: Option<Verification>,
 }
 
 impl Scenario {
@@ -58,6 +59,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            tls: None,
         }
     }
 
@@ -167,6 +169,13 @@ impl Scenario {
         self
     }
 
+    /// Speaks TLS, and verifies the server like this.
+    #[must_use]
+    pub fn tls(mut self, verification: Verification) -> Self {
+        self.tls = Some(verification);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -187,7 +196,8 @@ impl Scenario {
 
     fn plan(&self, directory: PathBuf) -> Plan {
         let authority = self.address.to_string();
-        let origin = format!("http://{authority}");
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{authority}");
         let target = Target {
             url: format!("{origin}{PATH}"),
             host: self.address.ip().to_string(),
@@ -219,7 +229,7 @@ impl Scenario {
                 target,
                 streaming: self.streaming,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
-                tls: None,
+                tls: self.tls.clone(),
                 control_headers: Vec::new(),
             },
             requests,

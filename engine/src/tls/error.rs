@@ -75,7 +75,7 @@ fn certificate(fault: &CertificateError) -> (String, &'static str) {
             let names = if presented.is_empty() {
                 "holds no name at all".to_owned()
             } else {
-                format!("is for {}", bounded(&presented.join(", ")))
+                format!("is for {}", bounded(&names(presented)))
             };
             (format!("it {names}, not for '{}'", expected.to_str()), NAME)
         }
@@ -89,6 +89,15 @@ fn certificate(fault: &CertificateError) -> (String, &'static str) {
             "see whether the server sends its whole chain",
         ),
     }
+}
+
+/// The names of a certificate, without the word for their kind around them.
+fn names(presented: &[String]) -> String {
+    let bare = |name: &String| match name.split_once('(') {
+        Some((_, rest)) => rest.trim_end_matches(')').trim_matches('"').to_owned(),
+        None => name.clone(),
+    };
+    presented.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
 const NAME: &str = "use a name of it in endpoint.url";

@@ -39,6 +39,8 @@ pub(crate) struct Session {
     /// Records of the protocol's own that wait to be sent: handshake, key update, alert.
     pending: Vec<u8>,
     peer_closed: bool,
+    /// An error was returned. rustls must not see the bytes that caused it again.
+    failed: bool,
 }
 
 impl Session {
@@ -52,6 +54,7 @@ impl Session {
             held: Vec::new(),
             pending: Vec::new(),
             peer_closed: false,
+            failed: false,
         };
         session.receive(&[], &mut Workspace::default())?;
         Ok(session)
@@ -64,6 +67,9 @@ impl Session {
     pub(crate) fn receive(&mut self, bytes: &[u8], workspace: &mut Workspace) -> Result<(), Error> {
         let Workspace { ciphertext, plaintext } = workspace;
         plaintext.clear();
+        if self.failed {
+            return Err(over());
+        }
         // Most reads end with a record. Then a connection needs no memory of its own for ciphertext.
         let mut held = std::mem::take(&mut self.held);
         let borrowed = held.is_empty();
@@ -111,7 +117,16 @@ impl Session {
             held.drain(..used);
         }
         self.held = held;
-        result
+        result.inspect_err(|_| self.fail())
+    }
+
+    /// Keeps the alert that tells the peer of an error. Nothing else will be said.
+    fn fail(&mut self) {
+        self.failed = true;
+        self.held.clear();
+        if let Ok(ConnectionState::EncodeTlsData(alert)) = self.connection.process_tls_records(&mut []).state {
+            encode(alert, &mut self.pending);
+        }
     }
 
     /// Whether the handshake is done.
@@ -140,14 +155,14 @@ impl Session {
     /// Enciphers `plaintext` behind what is pending. Only once the session is established.
     ///
     /// # Errors
-    /// The keys are used up, or the session is not established.
+    /// The keys are used up; the session is not established, or has failed.
     pub(crate) fn seal(&mut self, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.write(out, |traffic, out| encrypt(traffic, plaintext, out))
     }
 
     /// Appends the last words: what is pending (an alert after an error), or the notice that nothing more follows.
     pub(crate) fn farewell(&mut self, out: &mut Vec<u8>) {
-        // After an error the state below is that error, and its alert is all there is to say.
+        // In the middle of a handshake there is nothing to say.
         let _ = self.write(out, |traffic, out| {
             let start = out.len();
             out.resize(start + 2 * RECORD_OVERHEAD, 0);
@@ -164,6 +179,9 @@ impl Session {
         mut act: impl FnMut(&mut WriteTraffic<'_, ClientConnectionData>, &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.take_pending(out);
+        if self.failed {
+            return Err(over());
+        }
         loop {
             let UnbufferedStatus { discard, state } = self.connection.process_tls_records(&mut self.held);
             let result = match state {
@@ -185,6 +203,11 @@ impl Session {
             }
         }
     }
+}
+
+/// The answer to everything after an error.
+fn over() -> Error {
+    Error::General("the session has failed before".to_owned())
 }
 
 /// Appends one record of the protocol's own.

@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::{Error, ServerConfig, ServerConnection};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ALL_VERSIONS, Error, ServerConfig, ServerConnection, SupportedProtocolVersion};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{Session, TlsClient, TlsError, Workspace, explain, provider};
@@ -32,9 +33,17 @@ fn server(
 }
 
 fn server_with(certificate: CertificateDer<'static>, key: &KeyPair) -> Arc<ServerConfig> {
+    server_speaking(ALL_VERSIONS, certificate, key)
+}
+
+fn server_speaking(
+    versions: &[&'static SupportedProtocolVersion],
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
@@ -166,22 +175,23 @@ fn refusal(client: &TlsClient, config: &Arc<ServerConfig>) -> String {
 #[test]
 fn the_same_bytes_arrive_however_the_ciphertext_is_split() {
     let issuer = authority();
-    let (client, config) = (client(&issuer.pem()), server(&issuer, HOST, |_| {}));
+    let client = client(&issuer.pem());
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
     let large: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
-    for split in [1, 2, 3, 4, 5, 6, 7, 63, 4_096, usize::MAX] {
-        let mut pair = Pair::new(&client, &config, split);
-        pair.shake_hands().unwrap();
-        for round in 0..3 {
-            assert_eq!(
-                pair.request(&[b"head", &large, b"tail"]),
-                [b"head", &large[..], b"tail"].concat()
-            );
-            assert_eq!(
-                pair.answer(b"data: one\n\n"),
-                b"data: one\n\n",
-                "split {split}, round {round}"
-            );
-            assert_eq!(pair.answer(&large), large, "split {split}, round {round}");
+    for version in [&TLS12, &TLS13] {
+        let config = server_speaking(&[version], certificate.der().clone(), &key);
+        for split in [1, 2, 3, 4, 5, 6, 7, 63, 4_096, usize::MAX] {
+            let what = format!("{:?}, split {split}", version.version);
+            let mut pair = Pair::new(&client, &config, split);
+            pair.shake_hands().unwrap();
+            for round in 0..3 {
+                let read = pair.request(&[b"head", &large, b"tail"]);
+                assert_eq!(read, [b"head", &large[..], b"tail"].concat(), "{what}, round {round}");
+                assert_eq!(pair.answer(b"data: one\n\n"), b"data: one\n\n", "{what}, round {round}");
+                assert_eq!(pair.answer(&large), large, "{what}, round {round}");
+            }
         }
     }
 }
@@ -254,6 +264,11 @@ fn damaged_records_are_refused_and_what_came_before_them_is_kept() {
     let error = pair.feed(&ciphertext).expect_err("the last record is damaged");
     assert_eq!(pair.deciphered, b"good");
     assert!(explain(&error).contains("decrypt"), "{}", explain(&error));
+    let mut farewell = Vec::new();
+    pair.session.farewell(&mut farewell);
+    pair.server.read_tls(&mut &farewell[..]).unwrap();
+    let heard = pair.server.process_new_packets();
+    assert!(matches!(heard, Err(Error::AlertReceived(_))), "{heard:?}");
 }
 
 #[test]
@@ -313,10 +328,15 @@ fn without_verification_any_certificate_will_do() {
 fn a_plain_server_is_recognised() {
     let client = TlsClient::new(HOST, &Verification::Off).unwrap();
     let mut session = Session::new(&client).unwrap();
+    assert!(session.take_pending(&mut Vec::new()));
     let error = session
         .receive(b"HTTP/1.1 400 Bad Request\r\n\r\n", &mut Workspace::default())
         .expect_err("that is no TLS");
     assert!(explain(&error).contains("write http://"), "{}", explain(&error));
+    let mut farewell = Vec::new();
+    session.farewell(&mut farewell);
+    assert_eq!(farewell.first(), Some(&21), "an alert: {farewell:?}");
+    assert!(session.seal(b"more", &mut farewell).is_err());
 }
 
 #[test]
