@@ -12,7 +12,9 @@ use crate::args::Ui;
 use crate::table::{ErrorCount, Row, Scope};
 
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::run::{DriverChoice, LivePhase, LiveSnapshot, RunOptions, RunOutcome, run};
+pub(crate) use ringload_engine::run::{
+    CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
+};
 
 use ringload_engine::config::{self, Diagnostics};
 use ringload_engine::plan::{self, BuildOptions};

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::args::{DriverFlag, Profile, Ui};
+use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
-use crate::engine::{self, DriverChoice, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source, Verification};
+use crate::engine::{
+    self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source, Verification,
+};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::signals::Watch;
@@ -55,11 +57,17 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
 
     let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
     let options = RunOptions {
-        cores: args.cores,
+        cores: args.cores.clone().unwrap_or_default(),
         driver: match args.driver {
             DriverFlag::Auto => DriverChoice::Auto,
             DriverFlag::IoUring => DriverChoice::IoUring,
             DriverFlag::Epoll => DriverChoice::Epoll,
+        },
+        pacing: match args.pacing {
+            PacingFlag::Auto => Pacing::Auto,
+            PacingFlag::Efficient => Pacing::Efficient,
+            PacingFlag::Precise => Pacing::Precise,
+            PacingFlag::Busy => Pacing::Busy,
         },
         interrupt,
     };
@@ -89,6 +97,7 @@ fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
     for warning in outcome.warnings.iter().filter(|warning| !told.contains(warning)) {
         text.push_str(&format!("warning: {warning}\n"));
     }
+    text.push_str(&format!("{}\n", outcome.placement));
     for scope in &scopes {
         text.push_str(&format!("\n{}", table::render(scope)));
     }
@@ -220,6 +229,7 @@ mod tests {
             mock: true,
             cores: None,
             driver: DriverFlag::Auto,
+            pacing: PacingFlag::Auto,
             ca_file: None,
             insecure: false,
             ui: None,

@@ -25,7 +25,7 @@ use crate::units::Nanos;
 const TICK: Nanos = Nanos::from_millis(10);
 
 /// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
-const HOOK_PATIENCE: Nanos = Nanos::from_secs(2);
+const HOOK_PATIENCE: Nanos = Nanos::from_secs(3);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;

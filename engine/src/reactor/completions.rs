@@ -2,7 +2,6 @@
 
 use super::connection::{Request, State};
 use super::core::Core;
-use super::deadline::Guest;
 use super::failure;
 use super::recorder::Ending;
 use crate::http::{Feed, HttpError, TokenUsage};
@@ -112,13 +111,7 @@ impl<D: Driver> Core<D> {
         match request.credit.cancel_after {
             None => {}
             Some(Nanos::ZERO) => self.cancel(index, now),
-            Some(delay) => {
-                let guest = Guest {
-                    index,
-                    serial: request.serial,
-                };
-                self.cancels.add(now + delay, guest);
-            }
+            Some(delay) => self.cancels.set(index, now + delay),
         }
     }
 
@@ -266,6 +259,7 @@ impl<D: Driver> Core<D> {
             && let Some(fresh) = self.slab.claim()
         {
             self.recorder.forget_gaps(&mut request.gaps);
+            self.cancels.remove(index);
             self.slab.relink(index, fresh);
             self.slab.get(index).request = None;
             self.close(index);
@@ -331,6 +325,7 @@ impl<D: Driver> Core<D> {
     /// Ends the request of a connection: record, counts, slot.
     fn finish(&mut self, index: u32, outcome: Outcome, error: u32, now: Nanos) {
         self.slab.unlink(index);
+        self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
         let ending = Ending {

@@ -39,8 +39,6 @@ pub(super) enum State {
 /// A request on its way. Times are monotonic; zero is "not yet".
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
-    /// Number among the requests of this core.
-    pub(super) serial: u64,
     /// The permission it was sent under.
     pub(super) credit: Credit,
     /// When the schedule wanted it to start.
@@ -83,9 +81,8 @@ pub(super) struct Request {
 
 impl Request {
     /// A request that starts now under `credit`.
-    pub(super) fn new(serial: u64, credit: Credit, intended: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(credit: Credit, intended: Nanos, now: Nanos) -> Self {
         Self {
-            serial,
             credit,
             intended,
             issued: now,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
-use super::deadline::{Deadlines, Guest};
+use super::deadline::Deadlines;
+use super::pacing::{Profile, Profiles, Wait};
 use super::recorder::Recorder;
 use super::sealed::TlsCore;
 use super::slab::Slab;
@@ -27,8 +28,6 @@ use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
-const SENDS_PER_TURN: usize = 8;
 /// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
 /// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
 const CONNECTS_PER_TURN: usize = 8;
@@ -72,7 +71,10 @@ pub(crate) struct Core<D> {
     /// With TLS, what the connections share.
     pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
-    pub(super) serial: u64,
+    profiles: Profiles,
+    /// How to wait, and how much to send at once: follows from the phases that are open.
+    profile: Profile,
+    sends_per_turn: usize,
     /// The last connect failed.
     pub(super) connect_failing: bool,
     /// Connections opened for new requests in this turn.
@@ -118,14 +120,16 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
-            cancels: Deadlines::with_capacity(1024),
+            cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
             address: plan.address,
             tls: plan.tls.map(TlsCore::new),
             request_timeout: plan.request_timeout,
-            serial: 0,
+            profiles: plan.pacing,
+            profile: plan.pacing.with(false),
+            sends_per_turn: plan.pacing.with(false).sends_per_turn(false),
             connect_failing: false,
             connects: 0,
             paused_until: Nanos::ZERO,
@@ -185,6 +189,7 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    self.choose_profile();
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
@@ -196,11 +201,18 @@ impl<D: Driver> Core<D> {
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
+                    self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
                 Command::Shutdown => self.shutting_down = true,
             }
         }
+    }
+
+    fn choose_profile(&mut self) {
+        let schedule_open = self.phases.iter().any(|run| run.open && !run.closed_loop);
+        self.profile = self.profiles.with(schedule_open);
+        self.sends_per_turn = self.profile.sends_per_turn(schedule_open);
     }
 
     /// Starts every request that has a credit, a slot and its time.
@@ -239,7 +251,7 @@ impl<D: Driver> Core<D> {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(self.serial, credit, intended, now);
+        let mut request = Request::new(credit, intended, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -266,7 +278,6 @@ impl<D: Driver> Core<D> {
     }
 
     fn account_start(&mut self, phase: PhaseId) {
-        self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
         self.exchange.links[self.id.index()]
@@ -303,16 +314,8 @@ impl<D: Driver> Core<D> {
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
-        while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
-            let still_there = self
-                .slab
-                .get(index)
-                .request
-                .as_ref()
-                .is_some_and(|request| request.serial == serial);
-            if still_there {
-                self.cancel(index, now);
-            }
+        while let Some(index) = self.cancels.take_due(now) {
+            self.cancel(index, now);
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
@@ -330,7 +333,7 @@ impl<D: Driver> Core<D> {
         }
         let now = clock::monotonic();
         let mut submitted = 0;
-        while submitted < SENDS_PER_TURN {
+        while submitted < self.sends_per_turn {
             let Some(index) = self.to_send.pop_front() else { break };
             let place = self.slab.get(index);
             if place.state != State::Busy || place.sending {
@@ -383,17 +386,18 @@ impl<D: Driver> Core<D> {
         self.progressed = false;
     }
 
-    /// Submits, then sleeps until something completes, is due, or arrives from the coordinator.
+    /// Submits, then waits until something completes, is due, or arrives from the coordinator: asleep, or by coming back at once.
     fn submit_and_wait(&mut self, now: Nanos) -> io::Result<()> {
         let link = &self.exchange.links[self.id.index()];
         if !self.watching {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        let deadline = self.next_deadline();
-        if !self.to_send.is_empty() || deadline <= now {
-            return self.driver.turn(Nanos::ZERO, &mut self.completions);
-        }
+        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
+        let span = match wait {
+            Wait::Sleep(span) if self.to_send.is_empty() => span,
+            Wait::Sleep(_) | Wait::Spin => return self.driver.turn(Nanos::ZERO, &mut self.completions),
+        };
         let hungry = self
             .phases
             .iter()
@@ -406,11 +410,7 @@ impl<D: Driver> Core<D> {
                     .iter()
                     .zip(&self.exchange.gates)
                     .any(|(run, gate)| run.wants(gate)));
-        let wait = if work {
-            Nanos::ZERO
-        } else {
-            deadline.since(now).min(IDLE_WAIT)
-        };
+        let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -442,6 +442,11 @@ impl<D: Driver> Core<D> {
             }
         }
         next
+    }
+
+    /// Whether requests are in flight, or wait for their time.
+    fn is_loaded(&self) -> bool {
+        self.slab.active() > 0 || self.phases.iter().any(|run| run.open && run.held.is_some())
     }
 
     /// Whether a request could start now.

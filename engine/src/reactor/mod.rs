@@ -7,6 +7,7 @@ mod connection;
 mod core;
 mod deadline;
 mod failure;
+mod pacing;
 mod recorder;
 mod sealed;
 mod slab;
@@ -25,6 +26,10 @@ use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
 use crate::tls::TlsClient;
 use crate::units::Nanos;
+
+pub(crate) use self::deadline::Deadlines;
+pub use self::pacing::Pacing;
+pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
 
@@ -50,6 +55,8 @@ pub(crate) struct CorePlan {
     pub(crate) streaming: bool,
     /// Longest life of a request.
     pub(crate) request_timeout: Nanos,
+    /// How to wait.
+    pub(crate) pacing: Profiles,
     /// Where records go.
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.

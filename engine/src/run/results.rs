@@ -27,6 +27,7 @@ pub(super) fn write(
 ) -> RunOutcome {
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
+    warnings.extend(unsent(plan, &ended.coordinator.unsent));
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -109,8 +110,20 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
+}
+
+/// A word for each open loop that did not send its whole schedule: its offered rate was not the one that was asked for.
+fn unsent<'a>(plan: &'a Plan, counts: &'a [u64]) -> impl Iterator<Item = String> + 'a {
+    let behind = plan.phases.iter().zip(counts).filter(|(_, count)| **count > 0);
+    behind.map(|(phase, count)| {
+        format!(
+            "phase {}: {count} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
+            phase.name
+        )
+    })
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.
