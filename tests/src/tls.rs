@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring::default_provider;
@@ -104,6 +105,7 @@ struct Seen {
     resumed: AtomicU64,
     failed: AtomicU64,
     polite: AtomicU64,
+    whole: AtomicU64,
 }
 
 /// A server that speaks TLS.
@@ -123,6 +125,11 @@ impl TlsServer {
     /// Answers the first request of each connection with `answer` and ends the connection.
     pub fn scripted(config: Arc<ServerConfig>, answer: Vec<u8>, farewell: Farewell) -> Self {
         Self::start(move |stream, seen| answer_once(stream, &config, &answer, farewell, seen))
+    }
+
+    /// Lets a while pass before its tickets and another one before it reads the request, which it never answers.
+    pub fn unhurried(config: Arc<ServerConfig>) -> Self {
+        Self::start(move |stream, seen| read_late(stream, &config, seen))
     }
 
     /// Accepts connections and says nothing.
@@ -175,6 +182,11 @@ impl TlsServer {
     /// Handshakes that failed.
     pub fn failed(&self) -> u64 {
         self.seen.failed.load(Ordering::Acquire)
+    }
+
+    /// Requests that an unhurried server has read whole.
+    pub fn whole_requests(&self) -> u64 {
+        self.seen.whole.load(Ordering::Acquire)
     }
 
     /// Connections at whose end the client said that nothing more comes.
@@ -304,6 +316,25 @@ fn answer_once(mut stream: TcpStream, config: &Arc<ServerConfig>, answer: &[u8],
     // The client closes next; a close with unread bytes would reset the connection and take the answer with it.
     let mut rest = [0; 4_096];
     while let Ok(1..) = stream.read(&mut rest) {}
+}
+
+fn read_late(mut stream: TcpStream, config: &Arc<ServerConfig>, seen: &Seen) {
+    let mut connection = ServerConnection::new(Arc::clone(config)).expect("a server's side");
+    while connection.is_handshaking() {
+        let read = connection.read_tls(&mut stream).is_ok_and(|count| count > 0);
+        if !read || connection.process_new_packets().is_err() {
+            return;
+        }
+        if connection.is_handshaking() {
+            flush(&mut connection, &stream);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    flush(&mut connection, &stream);
+    std::thread::sleep(Duration::from_millis(100));
+    if read_request(&mut Stream::new(&mut connection, &mut stream)).is_some() {
+        seen.whole.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 /// Reads one request to the end of its body.

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -142,6 +143,18 @@ fn a_request_cancelled_at_once_has_been_sent_whole() {
         // The books compare the length of each body that arrived with the one that was planned.
         assert_eq!(Books::complete(&run, &server.mock).matched.len(), 40, "{what}");
     }
+}
+
+#[test]
+fn tickets_that_come_late_take_nothing_of_a_cancelled_request_away() {
+    let authority = Authority::new();
+    let server = TlsServer::unhurried(authority.server(HOST, |_| {}));
+    let run = trusting(&authority, server.address())
+        .prompt_tokens(60_000)
+        .phase(Phase::closed("storm", 4).requests(8).cancelling(1.0, Duration::ZERO))
+        .run();
+    assert_eq!(run.counts("storm").cancelled, 8);
+    eventually("whole requests", || server.whole_requests() == 8);
 }
 
 #[test]
@@ -327,18 +340,26 @@ fn hooks_go_through_the_same_tls() {
 
 /// The program against a server, in a folder of its own.
 fn program(url: &str, flags: &[&str]) -> (Output, serde_json::Value) {
+    program_on(url, flags, None)
+}
+
+/// The same on a host that has these roots for its own.
+fn program_on(url: &str, flags: &[&str], roots: Option<&Path>) -> (Output, serde_json::Value) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let config = format!(
         "benchmark:\n  model: mock-model\n  endpoint: {{url: \"{url}\", streaming: true}}\n  dataset: {{entries: 4, isl: 16, osl: 4}}\n  \
          artifacts: {{dir: ./results}}\n  phases:\n    - {{name: profiling, type: concurrency, concurrency: 2, requests: 4}}\n"
     );
     fs::write(folder.path().join("test.yaml"), config).expect("a config file");
-    let output = Command::new(binary::ringload())
+    let mut command = Command::new(binary::ringload());
+    command
         .args(["profile", "--config", "test.yaml", "--ui", "none"])
         .args(flags)
-        .current_dir(folder.path())
-        .output()
-        .expect("the program runs");
+        .current_dir(folder.path());
+    if let Some(roots) = roots {
+        command.env("SSL_CERT_FILE", roots).env_remove("SSL_CERT_DIR");
+    }
+    let output = command.output().expect("the program runs");
     let root = fs::read(folder.path().join("results/profile_export_aiperf.json"))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
@@ -378,6 +399,31 @@ fn the_flags_decide_whom_the_program_trusts() {
     assert_eq!(root["ringload"]["tls"]["verification"], "none");
     assert!(root["ringload"]["tls"]["warning"].is_string());
     assert_eq!(root["input_config"]["endpoint"]["urls"][0], url);
+}
+
+#[test]
+fn without_flags_the_roots_of_the_host_decide() {
+    let server = Sealed::new(mock(|_| {}));
+    let url = format!("https://{}", server.front.address());
+    let (own, stranger) = (server.authority.file(), Authority::new());
+    let (good, root) = program_on(&url, &[], Some(&own));
+    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
+    assert_eq!(root["ringload"]["tls"]["verification"], "system-roots");
+    let (wrong, _) = program_on(&url, &[], Some(&stranger.file()));
+    assert_eq!(wrong.status.code(), Some(1), "{}", stderr(&wrong));
+    // A file of roots takes the place of the host's.
+    let (replaced, _) = program_on(&url, &["--ca-file", &stranger.file().to_string_lossy()], Some(&own));
+    assert_eq!(replaced.status.code(), Some(1), "{}", stderr(&replaced));
+
+    let nowhere = stranger.folder().join("missing.pem");
+    let (none, root) = program_on(&url, &[], Some(&nowhere));
+    assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
+    assert!(
+        stderr(&none).contains("no root certificate of this system can be used"),
+        "{}",
+        stderr(&none)
+    );
+    assert!(root.is_null());
 }
 
 #[test]

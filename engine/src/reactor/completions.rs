@@ -144,7 +144,9 @@ impl<D: Driver> Core<D> {
         }
         let place = self.slab.get(index);
         match place.state {
-            State::Handshaking | State::Busy | State::Idle if place.generation == completion.tag.generation => {
+            State::Handshaking | State::Busy | State::Idle | State::Parting
+                if place.generation == completion.tag.generation =>
+            {
                 place.receiving = true;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
@@ -227,6 +229,7 @@ impl<D: Driver> Core<D> {
                 self.forget_idle(index);
                 self.close(index);
             }
+            State::Parting => self.parted(index),
             State::Handshaking if errno != 0 => self.connect_failed(index, failure::broken(errno), now),
             State::Handshaking => self.connect_failed(index, failure::handshake_cut(), now),
             // Without the peer's word that it closed, anybody may have cut the body.
@@ -299,7 +302,12 @@ impl<D: Driver> Core<D> {
             .credit
             .cancel_after
             .unwrap_or(Nanos::ZERO);
-        self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
+        if self.slab.get(index).tls.is_none() {
+            return self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
+        }
+        let error = self.recorder.intern(failure::cancelled(delay));
+        self.finish(index, Outcome::Cancelled, error, now);
+        self.part(index, now);
     }
 
     /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.

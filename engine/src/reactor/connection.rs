@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!            connect            sent whole, answered
-//! Vacant -> Connecting -> Busy ----------------------> Idle -> Busy ...      with TLS: Connecting -> Handshaking -> Busy
+//! Vacant -> Connecting -> Busy ----------------------> Idle -> Busy ...
 //!    ^          |          |                             |
 //!    |          +----------+---------- Closing <---------+
 //!    +------------------------ last completion seen
+//!
+//! With TLS: Connecting -> Handshaking -> Busy, and Busy -> Parting -> Closing for a request that was cancelled
 //! ```
 //!
 //! A request lives in a connection from its start to its end. A connection that must go is shut down at once but keeps its place until every
@@ -32,6 +34,8 @@ pub(super) enum State {
     Busy,
     /// Waits for the next request.
     Idle,
+    /// Nothing more is sent, and what comes is not wanted; waits for the server to see that. Only with TLS.
+    Parting,
     /// Shut down; waits for its last completion.
     Closing,
 }

@@ -315,7 +315,11 @@ impl<D: Driver> Core<D> {
 
     fn act_on_deadlines(&mut self, now: Nanos) {
         while let Some(index) = self.cancels.take_due(now) {
-            self.cancel(index, now);
+            if self.slab.get(index).state == State::Parting {
+                self.close(index);
+            } else {
+                self.cancel(index, now);
+            }
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;

@@ -3,6 +3,8 @@
 //! ```text
 //!                 connected             handshake done
 //! Connecting ----------------> Handshaking -----------> Busy ...
+//!                                                         | cancelled     seen by the server, or a second later
+//!                                                         +----------> Parting ---------------------------------> Closing
 //! ```
 //!
 //! The bytes on the wire are the connection's own, in the buffer of its send slot. During the handshake they are what the protocol says next.
@@ -22,6 +24,9 @@ use crate::units::Nanos;
 
 /// Request bytes that are enciphered and sent at once: four full records.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// Longest wait for the server of a cancelled request to see that nobody listens any more.
+const PARTING: Nanos = Nanos::from_secs(1);
 
 /// What the sealed connections of a core share.
 pub(super) struct TlsCore {
@@ -172,7 +177,7 @@ impl<D: Driver> Core<D> {
     /// Ciphertext arrived.
     pub(super) fn received_sealed(&mut self, index: u32, buffer: BufferId, length: usize, now: Nanos) {
         let place = self.slab.get(index);
-        if !matches!(place.state, State::Handshaking | State::Busy | State::Idle) {
+        if matches!(place.state, State::Closing | State::Vacant) {
             return;
         }
         let tls = self
@@ -185,6 +190,12 @@ impl<D: Driver> Core<D> {
             .receive(self.driver.bytes(buffer, length), &mut tls.workspace);
         let (established, closed) = (seal.session.is_established(), seal.peer_closed());
         let resumed = seal.session.is_resumed();
+        if place.state == State::Parting {
+            if closed || outcome.is_err() || !tls.workspace.plaintext().is_empty() {
+                self.parted(index);
+            }
+            return;
+        }
         if let Some(request) = &mut place.request {
             request.last_life = now;
         }
@@ -232,6 +243,29 @@ impl<D: Driver> Core<D> {
         let outcome = place.reader.feed(bytes, &mut self.scratch);
         let length = bytes.len();
         self.fed(index, outcome, length, now);
+    }
+
+    /// Leaves a connection whose request was cancelled. A server sends tickets behind the handshake, and a socket that is closed before it has read
+    /// them answers with a reset, which takes away what the server has not read of the request yet. So only the own side is closed, until the
+    /// server has closed its own, or has answered, which it does once it has the request.
+    pub(super) fn part(&mut self, index: u32, now: Nanos) {
+        let place = self.slab.get(index);
+        if place.sending || !place.receiving {
+            return self.close(index);
+        }
+        self.say_farewell(index);
+        let place = self.slab.get(index);
+        place.state = State::Parting;
+        if let Some(socket) = place.borrow_socket() {
+            socket::shut_down_sending(socket);
+        }
+        self.cancels.set(index, now + PARTING);
+    }
+
+    /// The server has seen that the client is gone.
+    pub(super) fn parted(&mut self, index: u32) {
+        self.cancels.remove(index);
+        self.close(index);
     }
 
     /// Tells the peer of a sealed connection that nothing more comes, unless half a record stands in front or nobody listens.

@@ -102,6 +102,12 @@ pub(crate) fn send_last(socket: BorrowedFd<'_>, bytes: &[u8]) {
     };
 }
 
+/// Ends the own direction: the peer reads what was sent, and then an end.
+pub(crate) fn shut_down_sending(socket: BorrowedFd<'_>) {
+    // SAFETY: no pointers. A socket that the peer has reset has nothing to end.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+}
+
 /// Ends both directions, so that every pending operation on the socket completes soon.
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
     // SAFETY: no pointers. ENOTCONN (never connected, or reset by the peer) is fine: nothing is pending then.

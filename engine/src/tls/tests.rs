@@ -81,7 +81,7 @@ impl Pair {
     }
 
     /// What the client has to say goes to the server.
-    fn to_server(&mut self, ciphertext: &[u8]) {
+    fn server_hears(&mut self, ciphertext: &[u8]) {
         let mut rest = ciphertext;
         while !rest.is_empty() {
             self.server.read_tls(&mut rest).unwrap();
@@ -91,7 +91,7 @@ impl Pair {
     }
 
     /// What the server has to say goes to the client, in pieces.
-    fn to_client(&mut self) -> Result<(), Error> {
+    fn client_hears(&mut self) -> Result<(), Error> {
         let mut ciphertext = Vec::new();
         while self.server.wants_write() {
             self.server.write_tls(&mut ciphertext).unwrap();
@@ -112,8 +112,8 @@ impl Pair {
         loop {
             let mut flight = Vec::new();
             self.session.take_pending(&mut flight);
-            self.to_server(&flight);
-            self.to_client()?;
+            self.server_hears(&flight);
+            self.client_hears()?;
             if self.session.is_established() {
                 return Ok(());
             }
@@ -127,8 +127,8 @@ impl Pair {
         pair.shake_hands().unwrap();
         let mut flight = Vec::new();
         pair.session.take_pending(&mut flight);
-        pair.to_server(&flight);
-        pair.to_client().unwrap();
+        pair.server_hears(&flight);
+        pair.client_hears().unwrap();
         pair
     }
 
@@ -140,7 +140,7 @@ impl Pair {
             self.session.seal(piece, &mut ciphertext).unwrap();
             // A server takes no more ciphertext than it has room for plaintext.
             for part in ciphertext.chunks(4_096) {
-                self.to_server(part);
+                self.server_hears(part);
                 let mut buffer = [0; 65_536];
                 while let Ok(count @ 1..) = self.server.reader().read(&mut buffer) {
                     read.extend_from_slice(&buffer[..count]);
@@ -155,7 +155,7 @@ impl Pair {
         self.deciphered.clear();
         self.server.set_buffer_limit(None);
         self.server.writer().write_all(bytes).unwrap();
-        self.to_client().unwrap();
+        self.client_hears().unwrap();
         std::mem::take(&mut self.deciphered)
     }
 }
@@ -241,7 +241,7 @@ fn a_close_is_told_from_a_cut() {
     assert_eq!(pair.answer(b"all of it"), b"all of it");
     assert!(!pair.session.peer_closed());
     pair.server.send_close_notify();
-    pair.to_client().unwrap();
+    pair.client_hears().unwrap();
     assert!(pair.session.peer_closed());
 
     let mut farewell = Vec::new();

@@ -210,14 +210,24 @@ fn https_is_verified_as_the_user_says_and_warned_about_when_not() {
     let file = Verification::CaFile("roots.pem".into());
     assert_eq!(built(Some(file.clone())).endpoint.tls, Some(file.clone()));
     let unverified = built(Some(Verification::Off));
-    assert!(unverified.warnings[0].starts_with("--insecure: "), "{:?}", unverified.warnings);
+    assert!(
+        unverified.warnings[0].starts_with("--insecure: "),
+        "{:?}",
+        unverified.warnings
+    );
 
     let plain = read(&format!("{HEAD}{ENDPOINT}{PHASES}"));
     for (verification, flag) in [(file, "--ca-file"), (Verification::Off, "--insecure")] {
         let refused = build(&plain, &with(Some(verification))).expect_err("nothing to verify");
-        assert!(refused.to_string().contains(&format!("{flag} is for https addresses")), "{refused}");
+        assert!(
+            refused.to_string().contains(&format!("{flag} is for https addresses")),
+            "{refused}"
+        );
     }
-    assert_eq!(build(&plain, &with(None)).expect("the plan is sound").endpoint.tls, None);
+    assert_eq!(
+        build(&plain, &with(None)).expect("the plan is sound").endpoint.tls,
+        None
+    );
 
     let mock = BuildOptions {
         target_override: Some("http://127.0.0.1:4000".to_owned()),
