@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod server;
 pub mod statistics;
 pub mod sys;
+pub mod tls;
 
 pub use phase::Phase;
 pub use record::{Ending, Record};

@@ -10,6 +10,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    Verification,
 };
 use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -43,6 +44,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    tls: Option<Verification>,
 }
 
 impl Scenario {
@@ -71,6 +73,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            tls: None,
         }
     }
 
@@ -216,6 +219,13 @@ impl Scenario {
         self
     }
 
+    /// Speaks TLS, and verifies the server like this.
+    #[must_use]
+    pub fn tls(mut self, verification: Verification) -> Self {
+        self.tls = Some(verification);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -243,7 +253,8 @@ impl Scenario {
 
     fn plan(&self, directory: PathBuf) -> Plan {
         let authority = self.address.to_string();
-        let origin = format!("http://{authority}");
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{authority}");
         let target = Target {
             url: format!("{origin}{PATH}"),
             host: self.host.clone().unwrap_or_else(|| self.address.ip().to_string()),
@@ -277,6 +288,7 @@ impl Scenario {
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                tls: self.tls.clone(),
                 control_headers: Vec::new(),
             },
             requests,

@@ -12,6 +12,7 @@ mod pacing;
 mod ramp;
 mod recorder;
 mod routes;
+mod sealed;
 mod slab;
 
 use std::io;
@@ -26,6 +27,7 @@ use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::uring::Ring;
+use crate::tls::TlsClient;
 use crate::units::Nanos;
 
 pub(crate) use self::deadline::Deadlines;
@@ -60,6 +62,8 @@ pub(crate) struct CorePlan {
     pub(crate) connects_in_flight: usize,
     /// What becomes of connections whose request has ended.
     pub(crate) connection_reuse: ConnectionReuse,
+    /// The TLS of its connections, if any.
+    pub(crate) tls: Option<Arc<TlsClient>>,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -99,6 +103,10 @@ pub(crate) struct CoreCounters {
     pub(crate) connections: u64,
     /// Those of them that took the place of one that had ended.
     pub(crate) reconnects: u64,
+    /// TLS handshakes that were done.
+    pub(crate) handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub(crate) resumptions: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.
