@@ -1,5 +1,6 @@
 //! Flags as types. Every help text says what a flag is for, its unit and its default.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -73,6 +74,13 @@ pub(crate) struct Profile {
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub(crate) driver: DriverFlag,
 
+    /// Addresses of this host that connections are bound to, in turn [default: the kernel chooses].
+    ///
+    /// One address has about 28,000 local ports for each address of the server; a load that opens more connections than that within a minute
+    /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
+    #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',')]
+    pub(crate) source_address: Vec<IpAddr>,
+
     /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
     #[arg(long, value_name = "WHAT")]
     pub(crate) ui: Option<Ui>,
@@ -87,6 +95,13 @@ pub(crate) struct Profile {
     /// Remove the results of an earlier run from the artifact directory first. Files that ringload did not write stay.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
+    ///
+    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
+    /// the verdict.
+    #[arg(long)]
+    pub(crate) fail_on_client_limited: bool,
 
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
@@ -151,16 +166,24 @@ mod tests {
     #[test]
     fn every_flag_lands_in_its_field() {
         let profile = profile(
-            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite --random-seed 7",
+            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite \
+             --random-seed 7 --fail-on-client-limited",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
-        assert!(profile.mock && profile.overwrite);
+        assert!(profile.mock && profile.overwrite && profile.fail_on_client_limited);
         assert_eq!(
             (profile.cores, profile.driver, profile.ui, profile.random_seed),
             (Some(CoreChoice::Count(2)), DriverFlag::Epoll, Some(Ui::None), Some(7))
         );
         assert_eq!(profile.pacing, PacingFlag::Busy);
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
+    }
+
+    #[test]
+    fn source_addresses_come_in_lists_and_one_by_one() {
+        let profile = profile("ringload profile -c a.yaml --source-address 127.0.0.2,::1 --source-address 127.0.0.3");
+        let expected = ["127.0.0.2", "::1", "127.0.0.3"].map(|text| text.parse::<IpAddr>().expect("an address"));
+        assert_eq!(profile.source_address, expected);
     }
 
     #[test]

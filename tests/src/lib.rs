@@ -11,6 +11,7 @@
 
 pub mod binary;
 pub mod books;
+pub mod isolation;
 pub mod phase;
 pub mod program;
 pub mod record;

@@ -1,15 +1,17 @@
 //! What a test runs: plans built by hand, so that a test shows all that matters to it and nothing else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
-use ringload_engine::run::{DriverChoice, Pacing};
+use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -24,6 +26,9 @@ const PATH: &str = "/v1/chat/completions";
 pub struct Scenario {
     address: SocketAddr,
     phases: Vec<Phase>,
+    host: Option<String>,
+    source_addresses: Vec<IpAddr>,
+    connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
     isl: LengthDistribution,
@@ -46,6 +51,9 @@ impl Scenario {
         Self {
             address,
             phases: Vec::new(),
+            host: None,
+            source_addresses: Vec::new(),
+            connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
             isl: LengthDistribution::Normal {
@@ -70,6 +78,28 @@ impl Scenario {
     #[must_use]
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phases.push(phase);
+        self
+    }
+
+    /// Names the server so, to be resolved, and not by its address.
+    #[must_use]
+    pub fn host(mut self, name: &str) -> Self {
+        self.host = Some(name.to_owned());
+        self
+    }
+
+    /// Binds connections to these addresses in turn.
+    #[must_use]
+    pub fn source_addresses(mut self, addresses: &[&str]) -> Self {
+        let parsed = addresses.iter().map(|text| text.parse().expect("an IP address"));
+        self.source_addresses = parsed.collect();
+        self
+    }
+
+    /// What becomes of connections whose request has ended.
+    #[must_use]
+    pub fn connection_reuse(mut self, reuse: ConnectionReuse) -> Self {
+        self.connection_reuse = reuse;
         self
     }
 
@@ -201,7 +231,15 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, self.driver, self.pacing, temporary)
+        let plan = self.plan(directory);
+        let options = RunOptions {
+            cores: CoreChoice::Count(self.cores),
+            driver: self.driver,
+            source_addresses: self.source_addresses,
+            pacing: self.pacing,
+            interrupt: Arc::new(Interrupt::new()),
+        };
+        Running::start(plan, options, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {
@@ -209,7 +247,7 @@ impl Scenario {
         let origin = format!("http://{authority}");
         let target = Target {
             url: format!("{origin}{PATH}"),
-            host: self.address.ip().to_string(),
+            host: self.host.clone().unwrap_or_else(|| self.address.ip().to_string()),
             port: self.address.port(),
             authority,
             path: PATH.to_owned(),
@@ -219,6 +257,7 @@ impl Scenario {
             target: &target,
             model: MODEL,
             streaming: self.streaming,
+            close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
             headers: &[],
             session_header: None,
@@ -237,6 +276,7 @@ impl Scenario {
                 kind: EndpointKind::Chat,
                 target,
                 streaming: self.streaming,
+                connection_reuse: self.connection_reuse,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
                 control_headers: Vec::new(),
             },

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::Endpoint;
+pub use endpoint::{ConnectionReuse, Endpoint};
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, Phase, PhaseKind, PhaseType};

@@ -39,6 +39,9 @@ impl Url {
                 bad.escape_debug()
             )));
         }
+        if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("unix:")) {
+            return wrong("not supported by ringload yet: unix sockets; use an http address");
+        }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme.to_ascii_lowercase().as_str() {
             "http" => {}

@@ -10,7 +10,9 @@ use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
     Plan, ProfilerHook, RequestImages, ResetHook, StopRule, advice, authorization, directory, echo,
 };
-use crate::config::{self, Config, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position};
+use crate::config::{
+    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
+};
 use crate::dataset::LengthDistribution;
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -58,10 +60,12 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
         config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
     };
+    let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let requests = render_requests(RenderInputs {
         target: &target,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
+        close_after: connection_reuse == ConnectionReuse::Never,
         use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
         headers: &headers,
         session_header: endpoint.session_header.as_deref(),
@@ -96,6 +100,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
             streaming: endpoint.streaming.unwrap_or(false),
+            connection_reuse,
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
             target,

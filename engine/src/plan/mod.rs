@@ -12,6 +12,7 @@ pub mod render;
 mod request_image;
 mod target;
 
+pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
 pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
@@ -63,6 +64,8 @@ pub struct EndpointPlan {
     pub target: Target,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
+    /// What becomes of a connection whose request has ended.
+    pub connection_reuse: ConnectionReuse,
     /// Longest life of one request from its start; `None` waits without limit.
     pub request_timeout: Option<Nanos>,
     /// Headers that control requests carry (authorisation and the user's own), name and value.

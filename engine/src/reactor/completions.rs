@@ -6,6 +6,7 @@ use super::failure;
 use super::recorder::Ending;
 use crate::http::{Feed, TokenUsage};
 use crate::id::PhaseId;
+use crate::plan::ConnectionReuse;
 use crate::record::{ErrorDetail, Outcome, Usage};
 use crate::sys::driver::{BufferId, Completion, Driver, Operation};
 use crate::sys::socket;
@@ -39,6 +40,7 @@ impl<D: Driver> Core<D> {
             "a place waits for its completions"
         );
         place.operations -= 1;
+        self.ramp.ended();
         if place.state == State::Closing {
             // Cancelled too late: the connection may be there all the same, and is closed.
             return self.close_if_quiet(index);
@@ -58,6 +60,19 @@ impl<D: Driver> Core<D> {
         request.last_life = now;
         self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
+        self.count_connection(index);
+    }
+
+    /// A connection is established, in place of one that had ended if there is such a one.
+    fn count_connection(&mut self, index: u32) {
+        let phase = self.slab.get(index).request().credit.phase.index();
+        let replaces = u64::from(self.lost > 0);
+        self.lost -= replaces;
+        self.counters.connections += 1;
+        self.counters.reconnects += replaces;
+        let window = self.health.window(phase);
+        window.connections_opened += 1;
+        window.reconnects += replaces;
     }
 
     fn send_completed(&mut self, completion: Completion, now: Nanos) {
@@ -227,6 +242,7 @@ impl<D: Driver> Core<D> {
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
+            self.health.window(request.credit.phase.index()).resends += 1;
             return self.connect(fresh, request.again(), now);
         }
         self.fail(index, Outcome::Error, detail, now);
@@ -235,7 +251,12 @@ impl<D: Driver> Core<D> {
     /// The response is complete.
     fn answered(&mut self, index: u32, in_step: bool, now: Nanos) {
         let place = self.slab.get(index);
-        let keep = in_step && place.reader.keep_alive() && !place.sending && place.receiving;
+        let wanted = match self.connection_reuse {
+            ConnectionReuse::Pooled => true,
+            // A session has one request, so it ends here too.
+            ConnectionReuse::Never | ConnectionReuse::StickyUserSessions => false,
+        };
+        let keep = wanted && in_step && place.reader.keep_alive() && !place.sending && place.receiving;
         match place.reader.failure() {
             None => self.finish(index, Outcome::Success, 0, now),
             Some(failure) => {
@@ -302,6 +323,7 @@ impl<D: Driver> Core<D> {
         self.recorder.finish(&mut request, ending);
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
+        self.health.returned(phase, now);
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase)
@@ -313,6 +335,7 @@ impl<D: Driver> Core<D> {
     pub(super) fn close(&mut self, index: u32) {
         let place = self.slab.get(index);
         let connecting = place.state == State::Connecting && place.operations > 0;
+        self.lost += u64::from(place.state != State::Connecting);
         place.state = State::Closing;
         place.reader.begin(&mut self.scratch);
         if connecting {

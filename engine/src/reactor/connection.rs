@@ -40,6 +40,8 @@ pub(super) struct Request {
     pub(super) credit: Credit,
     /// When the schedule wanted it to start.
     pub(super) intended: Nanos,
+    /// From when on nothing but the client held it back.
+    pub(super) ready: Nanos,
     /// When a free slot took the credit.
     pub(super) issued: Nanos,
     /// Just before the first byte (or the connect) was handed to the kernel.
@@ -78,10 +80,11 @@ pub(super) struct Request {
 
 impl Request {
     /// A request that starts now under `credit`.
-    pub(super) fn new(credit: Credit, intended: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> Self {
         Self {
             credit,
             intended,
+            ready,
             issued: now,
             start: now,
             connected: Nanos::ZERO,

@@ -5,31 +5,31 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
-use super::pacing::{Profile, Profiles, Wait};
+use super::health::{Health, Parts};
+use super::pacing::{Profile, Profiles};
+use super::ramp::Ramp;
 use super::recorder::Recorder;
+use super::routes::{Route, Routes};
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, RequestImages};
-use crate::record::{ErrorDetail, Outcome};
+use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
-use crate::sys::socket::{self, KernelAddress};
+use crate::sys::socket;
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
-/// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
-const CONNECTS_PER_TURN: usize = 8;
 /// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
 /// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
@@ -66,7 +66,8 @@ pub(crate) struct Core<D> {
     pub(super) completions: Vec<Completion>,
     pub(super) images: RequestImages,
     pub(super) ids: RequestIds,
-    pub(super) address: KernelAddress,
+    pub(super) routes: Routes,
+    pub(super) connection_reuse: ConnectionReuse,
     pub(super) request_timeout: Nanos,
     profiles: Profiles,
     /// How to wait, and how much to send at once: follows from the phases that are open.
@@ -74,8 +75,9 @@ pub(crate) struct Core<D> {
     sends_per_turn: usize,
     /// The last connect failed.
     pub(super) connect_failing: bool,
-    /// Connections opened for new requests in this turn.
-    connects: usize,
+    pub(super) ramp: Ramp,
+    /// Connections that have ended and that no new one has taken the place of yet.
+    pub(super) lost: u64,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
     pub(super) shutting_down: bool,
@@ -85,6 +87,7 @@ pub(crate) struct Core<D> {
     /// A request started or ended in this turn.
     pub(super) progressed: bool,
     pub(super) counters: CoreCounters,
+    pub(super) health: Health,
 }
 
 impl<D: Driver> Core<D> {
@@ -102,6 +105,7 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
@@ -121,13 +125,15 @@ impl<D: Driver> Core<D> {
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
-            address: plan.address,
+            routes: plan.routes,
+            connection_reuse: plan.connection_reuse,
             request_timeout: plan.request_timeout,
             profiles: plan.pacing,
             profile: plan.pacing.with(false),
             sends_per_turn: plan.pacing.with(false).sends_per_turn(false),
             connect_failing: false,
-            connects: 0,
+            ramp: Ramp::new(plan.connects_in_flight),
+            lost: 0,
             paused_until: Nanos::ZERO,
             shutting_down: false,
             watching: false,
@@ -158,8 +164,11 @@ impl<D: Driver> Core<D> {
                 break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
+            self.health
+                .looked(now, self.completions.len(), self.recorder.histograms());
             self.handle_completions(now);
         };
+        let windows = self.health.close(now, parts(&mut self.driver, &self.recorder));
         let driver = self.driver.counters();
         self.counters = CoreCounters {
             enters: driver.enters,
@@ -173,6 +182,7 @@ impl<D: Driver> Core<D> {
         let (histograms, errors) = self.recorder.close();
         outcome.map(|()| CoreReport {
             histograms,
+            windows,
             errors,
             counters: self.counters,
         })
@@ -185,6 +195,9 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    let (driver, recorder) = (&mut self.driver, &self.recorder);
+                    self.health
+                        .granted(phase.index(), slots, now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
@@ -192,14 +205,20 @@ impl<D: Driver> Core<D> {
                     run.open = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
-                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                    let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
+                    if let Some(credit) = unsent {
                         link.progress.phase(phase.index()).count_unsent();
+                        self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
                     self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Ended { phase } => {
+                    let parts = parts(&mut self.driver, &self.recorder);
+                    self.health.ended(phase.index(), now, parts);
+                }
                 Command::Shutdown => self.shutting_down = true,
             }
         }
@@ -213,7 +232,7 @@ impl<D: Driver> Core<D> {
 
     /// Starts every request that has a credit, a slot and its time.
     fn start_requests(&mut self, now: Nanos) {
-        self.connects = 0;
+        self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
                 let Some(credit) = self.next_credit(index) else { break };
@@ -242,12 +261,15 @@ impl<D: Driver> Core<D> {
         credit
     }
 
-    /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
+    /// Starts a request; `false` when it needs a new connection and enough are being opened, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        let wanted = (!closed_loop).then_some(intended);
+        let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
+        self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(credit, intended, now);
+        let intended = wanted.unwrap_or(now);
+        let mut request = Request::new(credit, intended, ready, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -259,11 +281,10 @@ impl<D: Driver> Core<D> {
             self.to_send.push_back(index);
             return true;
         }
-        if self.connects == CONNECTS_PER_TURN {
+        if !self.ramp.allows() {
             return false;
         }
         let Some(index) = self.slab.claim() else { return false };
-        self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
@@ -276,6 +297,7 @@ impl<D: Driver> Core<D> {
     fn account_start(&mut self, phase: PhaseId) {
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
+        self.health.started(phase.index());
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
@@ -287,25 +309,29 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
-        match socket::stream_socket(&self.address) {
+        place.state = State::Connecting;
+        let route = self.routes.next();
+        match open_socket(&route) {
             Ok(socket) => {
                 place.socket = Some(socket);
-                place.state = State::Connecting;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
-                self.counters.connections += 1;
-                self.driver.connect(index, generation, socket);
+                self.ramp.opened();
+                self.driver.connect(index, generation, socket, route.peer);
             }
-            Err(error) => {
-                place.state = State::Connecting;
-                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
-            }
+            Err(detail) => self.connect_failed(index, detail, now),
         }
     }
 
     pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
+        let phase = self.slab.get(index).request().credit.phase.index();
+        match detail.class {
+            FailureClass::LocalPortsExhausted => self.health.window(phase).local_ports_exhausted += 1,
+            FailureClass::DescriptorsExhausted => self.health.window(phase).descriptors_exhausted += 1,
+            _ => {}
+        }
         self.fail(index, Outcome::Error, detail, now);
     }
 
@@ -360,6 +386,7 @@ impl<D: Driver> Core<D> {
             self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
+        self.health.sent();
     }
 
     /// Shows what anyone may see, and tells the coordinator what it waits for.
@@ -385,11 +412,17 @@ impl<D: Driver> Core<D> {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
-        let span = match wait {
-            Wait::Sleep(span) if self.to_send.is_empty() => span,
-            Wait::Sleep(_) | Wait::Spin => return self.driver.turn(Nanos::ZERO, &mut self.completions),
+        // While the ramp holds a connect back it is the network or the server that takes its time.
+        self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
+        let span = if self.to_send.is_empty() {
+            self.profile.sleep(now, self.next_deadline(), self.is_loaded())
+        } else {
+            Nanos::ZERO
         };
+        if span == Nanos::ZERO {
+            self.health.waits(now, Nanos::ZERO);
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
+        }
         let hungry = self
             .phases
             .iter()
@@ -403,6 +436,7 @@ impl<D: Driver> Core<D> {
                     .zip(&self.exchange.gates)
                     .any(|(run, gate)| run.wants(gate)));
         let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
+        self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -443,7 +477,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether a request could start now.
     fn has_place(&self) -> bool {
-        !self.idle.is_empty() || self.slab.has_room()
+        !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.
@@ -463,6 +497,24 @@ impl<D: Driver> Core<D> {
             return false;
         }
         true
+    }
+}
+
+/// A socket for that way, bound to its source.
+fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
+    let errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
+    let socket = socket::stream_socket(route.to).map_err(|error| failure::connecting(errno(error)))?;
+    if let Some(source) = route.from {
+        socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
+    }
+    Ok(socket)
+}
+
+/// What the parts of a core have counted so far.
+fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
+    Parts {
+        driver: driver.counters(),
+        journal_waits: recorder.journal_waits(),
     }
 }
 

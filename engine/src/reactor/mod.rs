@@ -7,8 +7,11 @@ mod connection;
 mod core;
 mod deadline;
 mod failure;
+mod health;
 mod pacing;
+mod ramp;
 mod recorder;
+mod routes;
 mod slab;
 
 use std::io;
@@ -18,11 +21,10 @@ use std::time::Duration;
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{PhasePlan, RequestImages};
-use crate::record::{ErrorDetail, PhaseHistograms};
+use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
+use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
-use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
 use crate::units::Nanos;
 
@@ -31,6 +33,8 @@ pub use self::pacing::Pacing;
 pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
+pub(crate) use ramp::connects_in_flight;
+pub(crate) use routes::Routes;
 
 const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::send_slots::ID_BLOCK_BYTES);
 
@@ -50,8 +54,12 @@ pub(crate) struct CorePlan {
     pub(crate) images: RequestImages,
     /// Identities of requests.
     pub(crate) ids: RequestIds,
-    /// Where to connect.
-    pub(crate) address: KernelAddress,
+    /// Where to connect, and from where.
+    pub(crate) routes: Routes,
+    /// Most connects at once whose outcome is open.
+    pub(crate) connects_in_flight: usize,
+    /// What becomes of connections whose request has ended.
+    pub(crate) connection_reuse: ConnectionReuse,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -68,6 +76,8 @@ pub(crate) struct CorePlan {
 pub(crate) struct CoreReport {
     /// Figures by phase.
     pub(crate) histograms: Vec<PhaseHistograms>,
+    /// What the core knows of itself, by phase.
+    pub(crate) windows: Vec<CoreWindow>,
     /// Failure texts by index.
     pub(crate) errors: Vec<ErrorDetail>,
     /// Figures of the core itself.
@@ -87,6 +97,8 @@ pub(crate) struct CoreCounters {
     pub(crate) overflows: u64,
     /// Connections opened.
     pub(crate) connections: u64,
+    /// Those of them that took the place of one that had ended.
+    pub(crate) reconnects: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.
@@ -177,7 +189,14 @@ impl ReactorError {
 
 fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    patiently(|| Ring::new(plan.connections, Arc::clone(&head), Arc::clone(&tails), plan.address))
+    patiently(|| {
+        Ring::new(
+            plan.connections,
+            Arc::clone(&head),
+            Arc::clone(&tails),
+            plan.routes.peers(),
+        )
+    })
 }
 
 /// Asks again for a while if locked memory is short: the kernel gives back what a closed ring had locked some time after the close, and both the
@@ -197,7 +216,7 @@ fn patiently<T>(mut make: impl FnMut() -> io::Result<T>) -> Result<T, ReactorErr
 
 fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Epoll::new(plan.connections, head, tails, plan.address).map_err(ReactorError::Epoll)
+    Epoll::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::Epoll)
 }
 
 type SharedTails = Arc<[Arc<[u8]>]>;
@@ -259,10 +278,9 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, ReactorError> {
 }
 
 fn probe() -> Result<(), ReactorError> {
-    let address = KernelAddress::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
     // All three calls are made: a seccomp profile may allow the first and forbid the others.
-    let make = move || {
-        let mut ring = Ring::new(1, Arc::from([]), Arc::from([]), address)?;
+    let make = || {
+        let mut ring = Ring::new(1, Arc::from([]), Arc::from([]), Arc::from([]))?;
         ring.turn(Nanos::ZERO, &mut Vec::new())
     };
     // On a thread of its own: a ring belongs to the thread that made it.

@@ -25,6 +25,7 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
         "driver_overflows": counters.overflows,
         "buffer_shortages": counters.buffer_shortages,
         "connections_opened": counters.connections,
+        "reconnects": counters.reconnects,
         "resends": counters.resends,
     })
 }
@@ -62,6 +63,10 @@ pub(super) fn collect(
             .map(|(&processor, counters)| core(processor, counters))
             .collect(),
     );
+    run.insert("server_addresses".into(), json!(host.addresses.peers));
+    if !host.addresses.sources.is_empty() {
+        run.insert("source_addresses".into(), json!(host.addresses.sources));
+    }
     run.insert("placement".into(), host.placement.to_json());
     run.insert(
         "pacing".into(),

@@ -18,12 +18,13 @@ mod results;
 mod threads;
 mod topology;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use address::Addresses;
 pub use live::{LivePhase, LiveSnapshot};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
@@ -63,6 +64,8 @@ pub struct RunOptions {
     pub cores: CoreChoice,
     /// What moves the bytes.
     pub driver: DriverChoice,
+    /// Addresses of this host that connections are bound to in turn; none leaves the choice to the kernel.
+    pub source_addresses: Vec<IpAddr>,
     /// How cores wait for the next deadline.
     pub pacing: Pacing,
     /// Ends the run early when raised.
@@ -138,6 +141,14 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// Connections cannot come from that address.
+    #[error("--source-address {address}: {reason}")]
+    SourceAddress {
+        /// The address.
+        address: IpAddr,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A thread or an event could not be made.
     #[error("cannot start the run: {0}")]
     Threads(std::io::Error),
@@ -163,6 +174,7 @@ impl RunError {
         matches!(
             self,
             Self::Cores { .. }
+                | Self::SourceAddress { .. }
                 | Self::Processors { .. }
                 | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
@@ -175,15 +187,15 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, &options.cores)?;
-    let target = plan.endpoint.target.clone();
-    let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
-        address::resolve(&target)
+    let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
+    let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
+        address::resolve(&target, &sources)
     })??;
     let mut host = Host {
         profiles: options.pacing.on_host(placement.processors.spare),
         pacing: options.pacing,
         placement,
-        address,
+        addresses,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
@@ -269,7 +281,7 @@ struct Host {
     placement: placement::Placement,
     pacing: Pacing,
     profiles: Profiles,
-    address: SocketAddr,
+    addresses: Addresses,
     driver: Chosen,
 }
 

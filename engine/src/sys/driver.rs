@@ -73,8 +73,8 @@ pub(crate) struct DriverCounters {
 /// Every operation ends with exactly one completion whose `more` is false. A connection's socket must stay open until each of its operations has
 /// ended; `shutdown(2)` makes them end soon.
 pub(crate) trait Driver {
-    /// Starts connecting `socket` to the peer.
-    fn connect(&mut self, index: u32, generation: u32, socket: RawFd);
+    /// Starts connecting `socket` to the peer of that number.
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd, peer: usize);
 
     /// Ends a connect early; the connect completes with ECANCELED, or with its own result if that came first.
     fn cancel_connect(&mut self, index: u32, generation: u32);

@@ -63,7 +63,7 @@ pub(crate) struct Epoll {
     slots: SendSlots,
     buffers: Box<[u8]>,
     free: Vec<u16>,
-    address: KernelAddress,
+    peers: Arc<[KernelAddress]>,
     /// Completions of operations that ended when they were started.
     ready: Vec<Completion>,
     events: Vec<libc::epoll_event>,
@@ -83,7 +83,7 @@ impl Epoll {
         connections: usize,
         head: Arc<[u8]>,
         tails: Arc<[Arc<[u8]>]>,
-        address: KernelAddress,
+        peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
         // SAFETY: no pointers; the result is checked before it is owned.
         let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -97,7 +97,7 @@ impl Epoll {
             slots: SendSlots::new(connections, head, tails),
             buffers: vec![0; usize::from(BUFFERS) * BUFFER_BYTES].into_boxed_slice(),
             free: (0..BUFFERS).collect(),
-            address,
+            peers,
             ready: Vec::with_capacity(1024),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             counters: DriverCounters::default(),
@@ -301,14 +301,14 @@ impl Epoll {
 }
 
 impl Driver for Epoll {
-    fn connect(&mut self, index: u32, generation: u32, socket: RawFd) {
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd, peer: usize) {
         *self.interest(index) = Interest {
             generation,
             socket,
             ..NOTHING
         };
-        let (address, length) = self.address.as_raw();
-        // SAFETY: the address is owned by `self` and of the given length.
+        let (address, length) = self.peers[peer].as_raw();
+        // SAFETY: the address is kept alive by `self` and of the given length.
         let outcome = unsafe { libc::connect(socket, address, length) };
         match (outcome, last_errno()) {
             (0, _) => self.complete(index, Operation::Connect, 0),

@@ -325,7 +325,7 @@ fn the_echo_names_what_is_set_and_hides_secrets() {
 fn the_echo_loads_again_and_gives_the_same_plan() {
     let text = format!(
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
-         use_legacy_max_tokens: on, connection_reuse: pooled, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
+         use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
@@ -342,6 +342,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
     assert_eq!(first.requests.ids.template, again.requests.ids.template);
     assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
     assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
+    assert_eq!(first.endpoint.connection_reuse, ConnectionReuse::Never);
+    assert_eq!(again.endpoint.connection_reuse, ConnectionReuse::Never);
     assert_eq!(first.input_config, again.input_config);
 }
 
