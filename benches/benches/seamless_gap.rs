@@ -19,7 +19,7 @@ use ringload_benches::join::{by_id, read_records};
 use ringload_benches::plan::{Requests, closed_loop, plan};
 use ringload_benches::quantile::Sample;
 use ringload_engine::interrupt::Interrupt;
-use ringload_engine::run::{DriverChoice, RunOptions, run};
+use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions, run};
 use ringload_mock_server::{MockServer, Options};
 
 const CONCURRENCY: u32 = 32;
@@ -51,8 +51,9 @@ fn gaps(seamless: bool) -> (f64, f64) {
     };
     let plan = plan(server.address(), requests, phases, directory.path());
     let options = RunOptions {
-        cores: Some(1),
+        cores: CoreChoice::Count(1),
         driver: DriverChoice::Auto,
+        pacing: Pacing::Auto,
         interrupt: Arc::new(Interrupt::new()),
     };
     let outcome = run(&plan, &options, &mut |_| {}).expect("the run starts");

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::exit;
+use crate::engine::CoreChoice;
+use crate::{cores, exit};
 
 /// Load engine and benchmark tool for LLM inference servers.
 #[derive(Debug, Parser)]
@@ -48,11 +49,22 @@ pub(crate) struct Profile {
     #[arg(long)]
     pub(crate) mock: bool,
 
-    /// Reactor cores: threads that send load, each pinned to a CPU of its own [default: chosen by the engine from the CPUs it may use].
+    /// Reactor cores: threads that send load, each pinned to a processor of its own. A number, or the processors themselves, such as 2,4-6
+    /// [default: one per physical core of one memory node, but one].
     ///
-    /// The schedule, the prompts and every random draw are the same for any number of cores.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
-    pub(crate) cores: Option<u16>,
+    /// The processor that stays free is for everything else: coordinator, journal, control calls, console. A number takes physical cores before
+    /// SMT siblings, processors of one memory node before those of several, and the last ones before the first. A list is taken as it is; one
+    /// processor alone is written 3-3. Only processors in the affinity mask and the cgroup's cpuset count, and a quota bounds the default. The run
+    /// says what it chose. The schedule, the prompts and every random draw are the same for any number of cores.
+    #[arg(long, value_name = "N|LIST", value_parser = cores::parse)]
+    pub(crate) cores: Option<CoreChoice>,
+
+    /// How a core waits for its next deadline: what lateness may cost.
+    ///
+    /// A sleep ends 50 us late on many hosts, and that is lateness of a request. Sleeping costs nothing; spinning costs processor time, up to a
+    /// whole processor per core, and heat and clock speed with it. The send lag in the artifacts shows what was reached.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub(crate) pacing: PacingFlag,
 
     /// What moves the bytes: io_uring, or epoll where a host refuses it.
     ///
@@ -76,6 +88,13 @@ pub(crate) struct Profile {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
+    /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
+    ///
+    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
+    /// the verdict.
+    #[arg(long)]
+    pub(crate) fail_on_client_limited: bool,
+
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
     pub(crate) random_seed: Option<u64>,
@@ -90,6 +109,19 @@ pub(crate) enum DriverFlag {
     IoUring,
     /// epoll
     Epoll,
+}
+
+/// The words of `--pacing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PacingFlag {
+    /// precise in open-loop phases if a processor is left beside the cores, else efficient
+    Auto,
+    /// sleeps until the deadline; least processor time, starts about 50 us late
+    Efficient,
+    /// sleeps until 80 us before the deadline, then spins; a whole processor per core from about 10,000 requests per second on
+    Precise,
+    /// never sleeps while there is load; the best time stamps, always a whole processor per core
+    Busy,
 }
 
 /// What is shown on standard error while the load runs.
@@ -126,14 +158,16 @@ mod tests {
     #[test]
     fn every_flag_lands_in_its_field() {
         let profile = profile(
-            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --ui none --output-artifact-dir out --overwrite --random-seed 7",
+            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite \
+             --random-seed 7 --fail-on-client-limited",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
-        assert!(profile.mock && profile.overwrite);
+        assert!(profile.mock && profile.overwrite && profile.fail_on_client_limited);
         assert_eq!(
             (profile.cores, profile.driver, profile.ui, profile.random_seed),
-            (Some(2), DriverFlag::Epoll, Some(Ui::None), Some(7))
+            (Some(CoreChoice::Count(2)), DriverFlag::Epoll, Some(Ui::None), Some(7))
         );
+        assert_eq!(profile.pacing, PacingFlag::Busy);
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
     }
 
@@ -158,6 +192,9 @@ mod tests {
         for line in [
             "ringload profile --mock --cores 0",
             "ringload profile --mock --cores two",
+            "ringload profile --mock --cores -1",
+            "ringload profile --mock --cores 3-1",
+            "ringload profile --mock --pacing exact",
             "ringload profile --mock --ui dashboard",
             "ringload profile --mock --random-seed -1",
         ] {

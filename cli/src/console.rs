@@ -32,7 +32,11 @@ pub(crate) fn error_block(error: &dyn Error) -> String {
     let mut text = format!("error: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(&format!("\n  caused by: {error}"));
+        let told = error.to_string();
+        // Most messages name their cause already, because they end with what to do about it.
+        if !text.contains(&told) {
+            text.push_str(&format!("\n  caused by: {told}"));
+        }
         cause = error.source();
     }
     text
@@ -45,20 +49,23 @@ mod tests {
     #[test]
     fn causes_stand_below_their_error() {
         #[derive(Debug)]
-        struct Outer(io::Error);
+        struct Outer(&'static str, io::Error);
         impl std::fmt::Display for Outer {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "artifacts cannot be written")
+                f.write_str(self.0)
             }
         }
         impl Error for Outer {
             fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&self.0)
+                Some(&self.1)
             }
         }
+        let block = |message| error_block(&Outer(message, io::Error::other("no space left")));
         assert_eq!(
-            error_block(&Outer(io::Error::other("no space left"))),
+            block("artifacts cannot be written"),
             "error: artifacts cannot be written\n  caused by: no space left"
         );
+        let complete = "artifacts cannot be written: no space left; choose another directory";
+        assert_eq!(block(complete), format!("error: {complete}"));
     }
 }

@@ -4,18 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
-use ringload_engine::plan::Plan;
+use ringload_engine::plan::{PhaseKind, Plan};
 use ringload_engine::record::FailureClass;
 
 use crate::args::Ui;
 use crate::table::{ErrorCount, Row, Scope};
 
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::run::{DriverChoice, LivePhase, LiveSnapshot, RunOptions, RunOutcome, run};
+pub(crate) use ringload_engine::run::{
+    CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
+};
 
 use ringload_engine::config::{self, Diagnostics};
 use ringload_engine::plan::{self, BuildOptions};
-use ringload_engine::report::{Report, Table};
+use ringload_engine::report::{ClientReport, PhaseReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
@@ -110,6 +112,38 @@ pub(crate) fn start_mock() -> Result<MockServer, StartError> {
     })
 }
 
+/// One line for each profiling phase in which the client may have been the limit.
+pub(crate) fn client_lines(report: &Report) -> String {
+    report
+        .phases
+        .iter()
+        .filter(|phase| phase.kind == PhaseKind::Profiling)
+        .filter_map(|phase| client_line(phase, phase.client.as_ref()?))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn client_line(phase: &PhaseReport, client: &ClientReport) -> Option<String> {
+    let deciding = client.deciding()?;
+    let verdict = match deciding.verdict {
+        Verdict::Invalid => "INVALID",
+        verdict => verdict.as_str(),
+    };
+    Some(format!("client: {verdict} in phase '{}': {deciding}", phase.name))
+}
+
+/// Why the run does not describe the server, if the client was the limit.
+pub(crate) fn client_limit(report: &Report) -> Option<String> {
+    let (phase, client) = report.worst_client()?;
+    let deciding = client
+        .deciding()
+        .filter(|deciding| deciding.verdict == Verdict::Invalid)?;
+    Some(format!(
+        "the client was the limit in phase '{}': {deciding}",
+        phase.name
+    ))
+}
+
 /// The report as tables: every phase that started, then the aggregate.
 pub(crate) fn scopes(report: &Report) -> Vec<Scope> {
     report.scopes().iter().map(scope_of).collect()
@@ -123,6 +157,9 @@ fn scope_of(table: &Table<'_>) -> Scope {
     if let Some(window) = table.scope.window {
         let seconds = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
         title.push_str(&format!(", {seconds:.1} s"));
+    }
+    if let Some(client) = table.client {
+        title.push_str(&format!(", client: {}", client.verdict().as_str()));
     }
     let shown = |tag: &str| CONSOLE_METRICS.contains(&tag);
     let distributions = table.rows.iter().filter(|row| shown(row.tag)).map(|row| Row {

@@ -34,7 +34,7 @@ impl Exit {
         ),
         (
             Self::ClientLimited,
-            "the client was the limit (no option raises this yet)",
+            "the client was the limit and --fail-on-client-limited was given",
         ),
         (
             Self::Interrupted(signal_hook::consts::SIGINT),

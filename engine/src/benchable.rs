@@ -14,7 +14,7 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::id::{CoreId, PhaseId};
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{self, CorePlan, CoreReport, DriverKind, ReactorError};
+use crate::reactor::{self, CorePlan, CoreReport, Deadlines, DriverKind, Pacing, ReactorError};
 use crate::record::{self, DecodeError, GapArena, GapChain, Outcome, RequestRecord};
 use crate::sys::{affinity, limits, socket::KernelAddress};
 use crate::units::Nanos;
@@ -102,6 +102,37 @@ pub fn decode(bytes: &[u8], at: &mut usize) -> Result<RequestRecord, DecodeError
     record::decode(bytes, at)
 }
 
+/// The timers of a core: one deadline per connection.
+#[derive(Debug)]
+pub struct Timers(Deadlines);
+
+impl Timers {
+    /// Timers for so many connections.
+    pub fn new(connections: usize) -> Self {
+        Self(Deadlines::new(connections))
+    }
+
+    /// Sets the deadline of a connection.
+    pub fn set(&mut self, index: u32, at: Nanos) {
+        self.0.set(index, at);
+    }
+
+    /// Removes the deadline of a connection.
+    pub fn remove(&mut self, index: u32) {
+        self.0.remove(index);
+    }
+
+    /// The soonest deadline.
+    pub fn next(&self) -> Option<Nanos> {
+        self.0.next()
+    }
+
+    /// Takes the soonest deadline that is due.
+    pub fn take_due(&mut self, now: Nanos) -> Option<u32> {
+        self.0.take_due(now)
+    }
+}
+
 /// One reactor core on its own thread, with its journal, fed as the coordinator feeds it: the first phase of a plan, a closed loop without end.
 pub struct LoadedCore {
     exchange: Arc<Exchange>,
@@ -154,6 +185,7 @@ impl LoadedCore {
             address: KernelAddress::new(address),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
+            pacing: Pacing::Efficient.on_host(true),
             journal: BlockWriter::new(CoreId(0), journal.queue()),
             keep_successes: true,
         };

@@ -14,6 +14,15 @@ pub struct Record {
     pub metrics: Map<String, Value>,
     /// Why it did not succeed.
     pub error: Option<RecordError>,
+    /// What only ringload's records have.
+    pub ringload: Additions,
+}
+
+/// What only ringload's records have.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Additions {
+    /// When the schedule wanted the request to start; in a closed loop, when its slot took the credit.
+    pub intended_start_ns: u64,
 }
 
 /// Who and when.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringload_engine::clock::WallAnchor;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::Plan;
-use ringload_engine::run::{DriverChoice, LiveSnapshot, RunError, RunOptions, RunOutcome, run};
+use ringload_engine::run::{CoreChoice, DriverChoice, LiveSnapshot, Pacing, RunError, RunOptions, RunOutcome, run};
 use ringload_engine::units::Nanos;
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,13 +115,14 @@ pub fn driver_under_test() -> DriverChoice {
 }
 
 impl Running {
-    pub(crate) fn start(plan: Plan, cores: u16, temporary: TempDir) -> Self {
+    pub(crate) fn start(plan: Plan, cores: u16, pacing: Pacing, temporary: TempDir) -> Self {
         let interrupt = Arc::new(Interrupt::new());
         let seen = Arc::new(Mutex::new(None));
         let (sender, done) = channel();
         let options = RunOptions {
-            cores: Some(cores),
+            cores: CoreChoice::Count(cores),
             driver: driver_under_test(),
+            pacing,
             interrupt: Arc::clone(&interrupt),
         };
         let (planned, watched) = (plan.clone(), Arc::clone(&seen));

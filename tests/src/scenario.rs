@@ -9,6 +9,7 @@ use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
 };
+use ringload_engine::run::Pacing;
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -29,6 +30,7 @@ pub struct Scenario {
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
     hook_timeout: Nanos,
@@ -52,6 +54,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
             hook_timeout: Nanos::from_secs(5),
@@ -107,6 +110,13 @@ impl Scenario {
     #[must_use]
     pub fn cores(mut self, cores: u16) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// How cores wait.
+    #[must_use]
+    pub fn pacing(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
         self
     }
 
@@ -182,7 +192,7 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, temporary)
+        Running::start(self.plan(directory), self.cores, self.pacing, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {

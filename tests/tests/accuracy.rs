@@ -15,9 +15,9 @@ const MS: u64 = 1_000_000;
 /// Anchors of two clocks, read by two parties, agree to this.
 const CLOCKS: u64 = MS / 2;
 /// No single event is seen later than this.
-const LATE: u64 = 250 * MS;
+const LATE: u64 = 1_000 * MS;
 /// Half of all events are seen sooner than this: sooner than the shortest gap between tokens, so that no event can pass for its neighbour.
-const USUALLY: f64 = 8e6;
+const USUALLY: f64 = 15e6;
 
 /// A client's span and the server's span within it.
 struct Pair {
@@ -51,7 +51,7 @@ fn since_arrival(entry: &LedgerEntry, instant: Option<u64>) -> u64 {
 fn streamed(cores: u16) -> (Run, Vec<(Record, LedgerEntry)>) {
     let server = mock(|options| {
         options.ttft = Duration::from_millis(30);
-        options.itl = Duration::from_millis(20);
+        options.itl = Duration::from_millis(40);
         options.jitter = 0.4;
         options.osl = Some(6);
     });
@@ -170,6 +170,8 @@ fn each_part_of_a_stream_is_timed_by_what_it_is() {
         .phase(Phase::closed("load", 2).requests(6))
         .run();
     assert_eq!(run.counts("load").succeeded, 6, "{:?}", run.records.first());
+    // What comes early is a defect in every record; what comes late is one if it does so usually.
+    let mut spacing: [Vec<f64>; 3] = Default::default();
     for record in &run.records {
         let meta = &record.metadata;
         let figure = |tag: &str| {
@@ -177,22 +179,32 @@ fn each_part_of_a_stream_is_timed_by_what_it_is() {
                 .metric_ns(tag)
                 .unwrap_or_else(|| panic!("no {tag} in {record:?}"))
         };
-        // Neither the head nor the role is a token; reasoning is one.
-        let first = figure("time_to_first_token");
-        assert!(first >= 180 * MS, "{record:?}");
         let ack = meta.request_ack_ns.expect("a success has it") - meta.request_start_ns;
-        assert!(ack >= 60 * MS && ack + 100 * MS < first, "{record:?}");
-        // A pause of the server is never shorter than it says, and a defect would skip one: less than half is lost to lateness.
-        assert!(figure("time_to_first_output_token") - first >= 30 * MS, "{record:?}");
-        assert_eq!(record.gaps_ns().len(), 2);
-        let latency = figure("request_latency");
-        assert!(latency >= 300 * MS, "{record:?}");
-        // The usage and the end come after the last token, and are not in the latency.
         let end = meta.request_end_ns - meta.request_start_ns;
-        assert!(end - latency >= 90 * MS, "{record:?}");
+        let (first, output) = (figure("time_to_first_token"), figure("time_to_first_output_token"));
+        let latency = figure("request_latency");
+        assert!(ack >= 60 * MS, "{record:?}");
+        // Neither the head nor the role is a token; reasoning is one.
+        assert!(first >= 180 * MS, "{record:?}");
+        assert!(output >= 240 * MS, "{record:?}");
+        assert!(latency >= 300 * MS, "{record:?}");
+        assert!(end >= 420 * MS, "{record:?}");
+        assert_eq!(record.gaps_ns().len(), 2);
         assert_eq!(record.metric("output_sequence_length"), Some(3.0));
         let between = record.metric("inter_token_latency").expect("3 tokens");
         assert!((between - (latency - first) as f64 / 2e6).abs() < 1e-6);
+        for (samples, span) in spacing.iter_mut().zip([first - ack, output - first, end - latency]) {
+            samples.push(span as f64);
+        }
+    }
+    // Two pauses from the head to the first token, one to the first that is not reasoning, two from the last token to the end: the usage and
+    // the end of the stream are not in the latency.
+    for (samples, pauses) in spacing.iter().zip([2.0, 1.0, 2.0]) {
+        let median = percentile(samples, 50.0);
+        assert!(
+            (median / 60e6 - pauses).abs() < 0.5,
+            "{pauses} pauses of 60 ms: {samples:?}"
+        );
     }
 }
 
@@ -257,7 +269,7 @@ fn a_stall_within_the_run_is_in_the_latency_from_the_schedule() {
     assert!(figure("/effective_latency/max") > 500.0);
     assert!(figure("/ringload/send_lag/max") > 500.0);
     assert!(
-        figure("/request_latency/max") < 300.0,
+        figure("/request_latency/p50") < 300.0,
         "the wait is not in the latency from the start"
     );
 }

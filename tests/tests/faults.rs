@@ -7,6 +7,9 @@ use ringload_tests::books::Books;
 use ringload_tests::server::{Fickle, ScriptedServer, faulty, nobody};
 use ringload_tests::{Ending, Phase, Record, Run, Scenario, eventually, mock};
 
+/// A request timeout that no answer needs.
+const PATIENT: Duration = Duration::from_secs(30);
+
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -21,14 +24,11 @@ fn assert_failed(record: &Record, (kind, code, message): Failure<'_>) {
     assert!(error.message.contains(message), "{message:?} is not in {record:?}");
 }
 
-fn short_timeout(run: Scenario) -> Scenario {
-    run.request_timeout(ms(400))
-}
-
 /// Every request meets the fault: each fails alike, the phase ends, and a run without success has failed.
-fn all_fail(fault: &str, expected: Failure<'_>) {
+fn all_fail(fault: &str, timeout: Duration, expected: Failure<'_>) {
     let server = faulty(fault);
-    let run = short_timeout(Scenario::new(server.address()))
+    let run = Scenario::new(server.address())
+        .request_timeout(timeout)
         .cores(2)
         .phase(Phase::closed("load", 3).requests(12))
         .run();
@@ -47,11 +47,12 @@ fn all_fail(fault: &str, expected: Failure<'_>) {
 }
 
 /// Every second request meets the fault: half fail, the others are what they would have been, and the slots suffice to the end.
-fn half_fail(fault: &str, expected: Failure<'_>) {
+fn half_fail(fault: &str, timeout: Duration, expected: Failure<'_>) {
     let server = faulty(&format!("every:2:{fault}"));
-    let run = short_timeout(Scenario::new(server.address()))
-        .phase(Phase::closed("load", 4).requests(40))
-        .phase(Phase::closed("next", 4).requests(8))
+    let run = Scenario::new(server.address())
+        .request_timeout(timeout)
+        .phase(Phase::closed("load", 12).requests(40))
+        .phase(Phase::closed("next", 12).requests(8))
         .run();
     let counts = run.counts("load");
     assert_eq!((counts.succeeded, counts.failed), (20, 20), "{fault}");
@@ -69,8 +70,8 @@ fn half_fail(fault: &str, expected: Failure<'_>) {
 }
 
 fn fails(fault: &str, expected: Failure<'_>) {
-    all_fail(fault, expected);
-    half_fail(fault, expected);
+    all_fail(fault, PATIENT, expected);
+    half_fail(fault, PATIENT, expected);
 }
 
 /// Every request meets the fault, which only varies the form of the answer.
@@ -112,9 +113,10 @@ fn a_redirect_is_an_error_that_shows_where_to() {
 #[test]
 fn a_connection_that_ends_before_the_answer_fails_its_request() {
     // Not also for every second request: on a connection that was used before, the request would be sent once more.
-    all_fail("reset-before-head", ("ConnectionResetError", None, "reset"));
+    all_fail("reset-before-head", PATIENT, ("ConnectionResetError", None, "reset"));
     all_fail(
         "close-before-head",
+        PATIENT,
         ("ServerDisconnectedError", None, "before a complete response head"),
     );
 }
@@ -133,8 +135,12 @@ fn bytes_that_are_not_http_fail_their_request() {
 
 #[test]
 fn a_request_that_gets_no_end_times_out() {
-    fails("hang", ("RequestTimeoutError", None, "request timeout"));
-    fails("stall-after:2", ("RequestTimeoutError", None, "request timeout"));
+    for fault in ["hang", "stall-after:2"] {
+        let expected = ("RequestTimeoutError", None, "request timeout");
+        all_fail(fault, ms(300), expected);
+        // Long enough for those that are answered, on a busy machine too.
+        half_fail(fault, ms(1_000), expected);
+    }
 }
 
 #[test]
@@ -146,7 +152,10 @@ fn a_timeout_strikes_at_its_time() {
         .run();
     for record in &run.records {
         let lasted = record.metadata.request_end_ns - record.metadata.credit_issued_ns;
-        assert!((300_000_000..600_000_000).contains(&lasted), "{lasted} ns: {record:?}");
+        assert!(
+            (300_000_000..1_300_000_000).contains(&lasted),
+            "{lasted} ns: {record:?}"
+        );
     }
 }
 
@@ -312,7 +321,7 @@ fn a_server_that_is_not_there_is_asked_steadily_and_the_run_ends_on_time() {
     }
     let phase = run.phase("load");
     let lasted = phase.end_ns.expect("it ended") - phase.start_ns;
-    assert!((500_000_000..2_000_000_000).contains(&lasted), "{lasted} ns");
+    assert!((500_000_000..4_000_000_000).contains(&lasted), "{lasted} ns");
     assert!(
         run.outcome
             .failure

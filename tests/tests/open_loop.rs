@@ -27,35 +27,23 @@ fn figure(run: &Run, phase: &str, path: &str) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
 }
 
-/// Sum of the instants at which the schedule wanted the requests of a phase to start, as offsets from its start in nanoseconds.
-///
-/// Effective latency runs from the intended start to the end, and its exported sum is exact; all requests must have succeeded.
-fn sum_of_intended(run: &Run, phase: &str) -> f64 {
-    let start = run.phase(phase).start_ns;
-    let ends: u64 = run
-        .records_of(phase)
-        .iter()
-        .map(|record| record.metadata.request_end_ns - start)
-        .sum();
-    ends as f64 - figure(run, phase, "/effective_latency/sum") * 1e6
-}
-
-/// Asserts that requests started at the instants of the schedule: none before its own, and the instants are the given ones.
-fn assert_on_schedule(run: &Run, phase: &str, instants: &[u64]) {
+/// The instants at which the schedule wanted the requests of a phase to start, as offsets from its start in nanoseconds.
+fn intended(run: &Run, phase: &str) -> Vec<u64> {
     let start = run.phase(phase).start_ns;
     let records = scheduled(run, phase);
-    assert_eq!(records.len(), instants.len());
-    for (record, &due) in records.iter().zip(instants) {
-        let issued = record.metadata.credit_issued_ns - start;
-        assert!(issued >= due, "due at {due} ns and issued at {issued} ns: {record:?}");
+    records
+        .iter()
+        .map(|record| record.ringload.intended_start_ns - start)
+        .collect()
+}
+
+/// Asserts that requests were wanted at the instants of the schedule and that none started before its own.
+fn assert_on_schedule(run: &Run, phase: &str, instants: &[u64]) {
+    assert_eq!(intended(run, phase), instants);
+    for record in scheduled(run, phase) {
+        let (issued, due) = (record.metadata.credit_issued_ns, record.ringload.intended_start_ns);
+        assert!(issued >= due, "due at {due} and issued at {issued}: {record:?}");
     }
-    let expected: f64 = instants.iter().map(|&due| due as f64).sum();
-    let found = sum_of_intended(run, phase);
-    // Written in milliseconds as a double: good to a microsecond over the sum.
-    assert!(
-        (found - expected).abs() < 1_000.0,
-        "intended starts add up to {found} ns, {expected} ns were planned"
-    );
 }
 
 fn even(rate: f64, count: u64) -> Vec<u64> {
@@ -92,8 +80,8 @@ fn a_duration_holds_the_arrivals_that_are_due_within_it() {
     Books::complete(&run, &server);
 }
 
-/// Runs a Poisson phase and returns the lags from its first start, in schedule order, and the sum of its intended starts.
-fn poisson(seed: u64, name: &str, cores: u16) -> (Run, f64) {
+/// Runs a Poisson phase and returns when its requests were wanted.
+fn poisson(seed: u64, name: &str, cores: u16) -> Vec<u64> {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
         .seed(seed)
@@ -101,56 +89,30 @@ fn poisson(seed: u64, name: &str, cores: u16) -> (Run, f64) {
         .phase(Phase::poisson(name, 200.0).requests(120))
         .run();
     Books::complete(&run, &server);
-    let sum = sum_of_intended(&run, name);
-    (run, sum)
+    let instants = intended(&run, name);
+    assert_on_schedule(&run, name, &instants);
+    instants
 }
 
 #[test]
 fn a_poisson_schedule_is_the_same_for_one_seed_and_phase_on_any_number_of_cores() {
-    let (one, sum) = poisson(3, "load", 1);
-    let (two, again) = poisson(3, "load", 2);
-    assert!((sum - again).abs() < 1_000.0, "{sum} and {again}");
-    // Starts follow the one schedule: what differs is the lag alone.
-    let offsets = |run: &Run| -> Vec<u64> {
-        let start = run.phase("load").start_ns;
-        let records = scheduled(run, "load");
-        records
-            .iter()
-            .map(|record| record.metadata.credit_issued_ns - start)
-            .collect()
-    };
-    let differences: Vec<f64> = offsets(&one)
-        .iter()
-        .zip(offsets(&two))
-        .map(|(&a, b)| a.abs_diff(b) as f64)
-        .collect();
-    assert!(mean(&differences) < 20e6, "{differences:?}");
-    for (seed, name) in [(4, "load"), (3, "other")] {
-        let (_, other) = poisson(seed, name, 1);
-        assert!(
-            (sum - other).abs() > 1e6,
-            "seed {seed}, phase {name}: {sum} and {other}"
-        );
-    }
+    let schedule = poisson(3, "load", 1);
+    assert_eq!(poisson(3, "load", 2), schedule);
+    assert_ne!(poisson(4, "load", 1), schedule, "another seed");
+    assert_ne!(poisson(3, "other", 1), schedule, "another phase");
 }
 
 #[test]
 fn poisson_gaps_vary_as_much_as_their_mean() {
-    let (run, _) = poisson(11, "load", 1);
-    let starts: Vec<u64> = scheduled(&run, "load")
-        .iter()
-        .map(|record| record.metadata.credit_issued_ns)
-        .collect();
-    let gaps: Vec<f64> = starts
+    let gaps: Vec<f64> = poisson(11, "load", 1)
         .windows(2)
-        .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
+        .map(|pair| (pair[1] - pair[0]) as f64)
         .collect();
     let coefficient = ringload_tests::statistics::deviation(&gaps) / mean(&gaps);
-    // 1 for exponential gaps, 0 for even ones; 119 gaps give a standard error below 0.1. A machine that stalls makes starts late, which only
-    // makes the gaps more uneven and longer; the other bounds are those of the pacer's own tests.
-    assert!(coefficient > 0.6, "{coefficient}");
+    // 1 for exponential gaps, 0 for even ones; 119 gaps give a standard error below 0.1.
+    assert!((0.6..1.5).contains(&coefficient), "{coefficient}");
     // 119 gaps of 5 ms on average, within 4 standard errors.
-    assert!(mean(&gaps) > 3e6, "{}", mean(&gaps));
+    assert!((3e6..7e6).contains(&mean(&gaps)), "{}", mean(&gaps));
 }
 
 #[test]
@@ -177,10 +139,8 @@ fn an_arrival_that_finds_the_cap_full_waits_in_order_and_the_wait_counts() {
     assert!(figure(&run, "load", "/effective_latency/max") >= 100.0 + 75.0 * 7.0);
     let lag = figure(&run, "load", "/ringload/send_lag/max");
     assert!(lag >= 75.0 * 7.0 * 0.999, "the last one waited {lag} ms");
-    for record in &run.records {
-        let latency = record.metric("request_latency").expect("it succeeded");
-        assert!((100.0..300.0).contains(&latency), "the wait is not in it: {latency} ms");
-    }
+    let latency = figure(&run, "load", "/request_latency/p50");
+    assert!((100.0..300.0).contains(&latency), "the wait is not in it: {latency} ms");
 }
 
 #[test]
@@ -197,8 +157,8 @@ fn a_cap_holds_over_all_cores() {
 
 #[test]
 fn a_stalling_server_does_not_shift_the_sends() {
-    // Nothing is answered before 700 ms, and the whole schedule of 300 ms is sent by then.
-    let server = mock(|options| options.ttft = ms(700));
+    // Nothing is answered before 1.5 s, and the whole schedule of 300 ms is sent by then.
+    let server = mock(|options| options.ttft = ms(1_500));
     let run = Scenario::new(server.address())
         .cores(2)
         .phase(Phase::constant("load", 200.0).requests(60))
@@ -219,7 +179,7 @@ fn a_stalling_server_does_not_shift_the_sends() {
 fn requests_that_never_return_do_not_hold_up_the_others() {
     let server = mock(|options| options.fault = Some("every:3:hang".parse().expect("a fault")));
     let run = Scenario::new(server.address())
-        .request_timeout(ms(1_500))
+        .request_timeout(ms(3_000))
         .phase(Phase::constant("load", 100.0).requests(60))
         .run();
     let counts = run.counts("load");
@@ -227,7 +187,7 @@ fn requests_that_never_return_do_not_hold_up_the_others() {
     let start = run.phase("load").start_ns;
     let last = scheduled(&run, "load").last().expect("sent").metadata.request_start_ns - start;
     assert!(
-        last < 1_400 * MS,
+        last < 2_900 * MS,
         "the last one started at {last} ns, before any timeout"
     );
     Books::complete(&run, &server);
@@ -236,7 +196,7 @@ fn requests_that_never_return_do_not_hold_up_the_others() {
 #[test]
 fn arrivals_that_the_cap_kept_back_to_the_end_are_counted() {
     for cores in [1, 2] {
-        let server = mock(|options| options.ttft = ms(900));
+        let server = mock(|options| options.ttft = ms(2_000));
         let run = Scenario::new(server.address())
             .cores(cores)
             .phase(Phase::constant("load", 100.0).capped(4).lasting(ms(500)))

@@ -138,3 +138,28 @@ fn a_journal_that_does_not_fit_leaves_figures_of_every_request() {
     let phases = json(directory.path(), "phase_manifest.json");
     assert_eq!(phases["phases"][0]["successful_request_count"], 5_000);
 }
+
+/// A schedule that was not sent to its end was told in the file of its phase only, so that a rate that was never offered looked like one that was.
+#[test]
+fn a_schedule_that_was_not_sent_to_its_end_is_told() {
+    let server = mock(|options| options.ttft = Duration::from_millis(100));
+    let loaded = |name: &str| Phase::constant(name, 100.0).lasting(Duration::from_millis(300));
+    let run = Scenario::new(server.address())
+        .phase(loaded("free"))
+        .phase(loaded("capped").capped(1))
+        .run();
+    let told: Vec<&String> = run
+        .outcome
+        .warnings
+        .iter()
+        .filter(|line| line.contains("arrivals"))
+        .collect();
+    let facts = run.json("phases/capped/profile_export_aiperf.json");
+    let unsent = facts["ringload"]["arrivals_unsent"].as_u64().expect("a count");
+    assert!(unsent > 0, "one slot of 100 ms serves no 100 arrivals a second");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with(&format!("phase capped: {unsent} arrivals ")),
+        "{told:?}"
+    );
+}

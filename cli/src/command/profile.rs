@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::args::{DriverFlag, Profile, Ui};
+use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
-use crate::engine::{self, DriverChoice, Interrupt, Overrides, Prepared, RunOptions, RunOutcome, Source};
+use crate::engine::{self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::signals::Watch;
@@ -54,11 +54,17 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
 
     let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
     let options = RunOptions {
-        cores: args.cores,
+        cores: args.cores.clone().unwrap_or_default(),
         driver: match args.driver {
             DriverFlag::Auto => DriverChoice::Auto,
             DriverFlag::IoUring => DriverChoice::IoUring,
             DriverFlag::Epoll => DriverChoice::Epoll,
+        },
+        pacing: match args.pacing {
+            PacingFlag::Auto => Pacing::Auto,
+            PacingFlag::Efficient => Pacing::Efficient,
+            PacingFlag::Precise => Pacing::Precise,
+            PacingFlag::Busy => Pacing::Busy,
         },
         interrupt,
     };
@@ -76,18 +82,20 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         }
     };
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
-    let exit = conclude(&outcome, &told);
+    let exit = conclude(&outcome, &told, args.fail_on_client_limited);
     drop(watch);
     exit
 }
 
 /// Prints the results and decides how the program ends.
-fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
+fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool) -> Exit {
     let scopes = engine::scopes(&outcome.report);
-    let mut text = String::new();
+    // First of all: whoever reads on must know what the figures are worth.
+    let mut text = engine::client_lines(&outcome.report);
     for warning in outcome.warnings.iter().filter(|warning| !told.contains(warning)) {
         text.push_str(&format!("warning: {warning}\n"));
     }
+    text.push_str(&format!("{}\n", outcome.placement));
     for scope in &scopes {
         text.push_str(&format!("\n{}", table::render(scope)));
     }
@@ -99,7 +107,10 @@ fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
             outcome.artifact_directory.display()
         ));
     }
-    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref());
+    let limit = fail_on_client_limited
+        .then(|| engine::client_limit(&outcome.report))
+        .flatten();
+    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), limit);
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
@@ -107,13 +118,16 @@ fn conclude(outcome: &RunOutcome, told: &[String]) -> Exit {
 }
 
 /// How a run that wrote its results ends, and why if not well.
-fn verdict(interrupted: Option<i32>, failure: Option<&str>) -> (Exit, Option<String>) {
+fn verdict(interrupted: Option<i32>, failure: Option<&str>, client_limit: Option<String>) -> (Exit, Option<String>) {
     // An interrupt explains every failure that follows from it.
     if let Some(signal) = interrupted {
         return (Exit::Interrupted(signal), None);
     }
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
+    }
+    if client_limit.is_some() {
+        return (Exit::ClientLimited, client_limit);
     }
     (Exit::Success, None)
 }
@@ -186,13 +200,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interrupt_stands_above_every_failure() {
-        assert_eq!(verdict(Some(2), Some("no load")), (Exit::Interrupted(2), None));
+    fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
+        let slow = || Some("slow client".to_owned());
+        assert_eq!(verdict(Some(2), Some("no load"), slow()), (Exit::Interrupted(2), None));
         assert_eq!(
-            verdict(None, Some("no load")),
+            verdict(None, Some("no load"), slow()),
             (Exit::RunFailed, Some("no load".into()))
         );
-        assert_eq!(verdict(None, None), (Exit::Success, None));
+        assert_eq!(verdict(None, None, slow()), (Exit::ClientLimited, slow()));
+        assert_eq!(verdict(None, None, None), (Exit::Success, None));
     }
 
     #[test]
@@ -213,9 +229,11 @@ mod tests {
             mock: true,
             cores: None,
             driver: DriverFlag::Auto,
+            pacing: PacingFlag::Auto,
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,
+            fail_on_client_limited: false,
             random_seed: None,
         };
         assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);

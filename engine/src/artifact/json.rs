@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
+use super::client;
 use crate::plan::Plan;
 use crate::report::{
     Distribution, ErrorCount, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit, Value as Figure,
@@ -44,12 +45,29 @@ const LEADING: [&str; 24] = [
 
 /// The document of the whole run.
 pub(super) fn root(plan: &Plan, report: &Report, facts: Map<String, Value>) -> Value {
-    document(plan, report, &report.aggregate, report.warmup.as_ref(), facts)
+    let client = client::of_run(report);
+    document(
+        plan,
+        report,
+        &report.aggregate,
+        report.warmup.as_ref(),
+        with(client, facts),
+    )
 }
 
 /// The document of one phase.
 pub(super) fn phase(plan: &Plan, report: &Report, phase: &PhaseReport, facts: Map<String, Value>) -> Value {
-    document(plan, report, &phase.scope, None, facts)
+    let client = phase.client.as_ref().map(client::of_phase);
+    document(plan, report, &phase.scope, None, with(client, facts))
+}
+
+/// The facts with the client's verdict before them.
+fn with(client: Option<Value>, facts: Map<String, Value>) -> Map<String, Value> {
+    client
+        .map(|client| ("client".to_owned(), client))
+        .into_iter()
+        .chain(facts)
+        .collect()
 }
 
 fn document(

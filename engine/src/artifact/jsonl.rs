@@ -147,7 +147,10 @@ impl<W: Write> RecordWriter<W> {
                 }
             }
         }
-        push(&mut self.buffer, "}\n");
+        // What the peer's records do not have stands apart (its readers skip unknown keys).
+        push(&mut self.buffer, r#","ringload":{"intended_start_ns":"#);
+        push_integer(&mut self.buffer, self.anchor.to_wall_ns(record.intended));
+        push(&mut self.buffer, "}}\n");
         if self.buffer.len() >= FLUSH_AT {
             self.hand_on()?;
         }

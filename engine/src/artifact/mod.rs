@@ -10,6 +10,7 @@
 //!
 //! Keys and units are those of the peer; what it does not have stands under one key, `ringload`.
 
+mod client;
 mod csv;
 mod directory;
 mod error;

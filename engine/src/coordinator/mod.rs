@@ -7,6 +7,7 @@ mod pacer;
 mod phase_run;
 mod profiler;
 mod stream;
+mod surroundings;
 mod thread;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::live::LiveBoard;
 use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
+use super::surroundings::{Surroundings, Watch};
 use crate::clock;
 use crate::credit::{Command, Exchange, PhaseCounters};
 use crate::id::PhaseId;
@@ -25,7 +26,7 @@ use crate::units::Nanos;
 const TICK: Nanos = Nanos::from_millis(10);
 
 /// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
-const HOOK_PATIENCE: Nanos = Nanos::from_secs(2);
+const HOOK_PATIENCE: Nanos = Nanos::from_secs(3);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;
@@ -55,6 +56,8 @@ pub(crate) struct CoordinatorReport {
     pub(crate) outcome: RunOutcome,
     /// Arrivals that were due and found no slot before their phase ended, by phase.
     pub(crate) unsent: Vec<u64>,
+    /// What the time of each phase was like, by phase.
+    pub(crate) surroundings: Vec<Surroundings>,
     /// A control call was still without an answer when the interrupted run ended.
     pub(crate) hook_abandoned: bool,
     /// Processor time of the coordinator's thread.
@@ -87,6 +90,7 @@ pub(crate) struct Coordinator {
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
     unsent: Vec<u64>,
+    watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
     /// A control call without an answer.
@@ -134,6 +138,7 @@ impl Coordinator {
             machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
             seen: vec![Tally::default(); plan.phases.len()],
             unsent: vec![0; plan.phases.len()],
+            watch: Watch::new(plan.phases.len()),
             phases: plan.phases.clone(),
             exchange,
             hooks,
@@ -153,16 +158,19 @@ impl Coordinator {
 
     /// Runs the workflow to its end, then tells the cores to end.
     pub(crate) fn run(mut self) -> CoordinatorReport {
+        let mut asked = Nanos::MAX;
         while !self.run_ended && !self.exchange.core_failed() {
             let now = clock::monotonic();
+            self.watch.late(now.since(asked));
             self.observe(now);
             self.tell(Event::Tick, now);
             self.refill(now);
             self.set_attention();
+            self.watch.look();
             if self.run_ended {
                 break;
             }
-            self.sleep(clock::monotonic());
+            asked = self.sleep(clock::monotonic());
         }
         // Nothing is open unless a core has failed; its neighbours then have no reason to wait for their answers.
         self.open.iter().for_each(|&phase| self.cut(phase, None));
@@ -173,12 +181,14 @@ impl Coordinator {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
             unsent: self.unsent,
+            surroundings: self.watch.into_surroundings(),
             hook_abandoned: self.hook_abandoned,
             busy: thread_cpu(),
         }
     }
 
-    fn sleep(&self, now: Nanos) {
+    /// Sleeps until there is news or something is due; returns the latest instant at which that should have ended.
+    fn sleep(&self, now: Nanos) -> Nanos {
         let waker = &self.exchange.coordinator;
         waker.prepare_sleep();
         let until = self.machine.next_deadline().unwrap_or(Nanos::MAX).since(now).min(TICK);
@@ -186,6 +196,7 @@ impl Coordinator {
             waker.event().wait(until);
         }
         waker.awake();
+        now + until
     }
 
     /// Whether something happened since the last look that deserves a turn at once.
@@ -275,6 +286,10 @@ impl Coordinator {
                 let phase = summary.phase;
                 self.open.retain(|&open| open != phase);
                 self.live.ended(phase);
+                self.watch.ended(phase);
+                for link in &self.exchange.links {
+                    link.command(Command::Ended { phase });
+                }
                 self.ended.push(summary);
             }
             Action::RunEnded => self.run_ended = true,
@@ -295,6 +310,7 @@ impl Coordinator {
         // Credits follow once every action of this turn is carried out.
         self.open.push(phase);
         self.live.started(phase, now);
+        self.watch.started(phase);
     }
 
     /// The dataset goes on where the phase that sent before has stopped.

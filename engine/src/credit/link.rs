@@ -32,6 +32,11 @@ pub(crate) enum Command {
         /// Cut only those that have received nothing since this instant.
         silent_since: Option<Nanos>,
     },
+    /// A phase is over: everything that belongs to it has returned.
+    Ended {
+        /// The phase.
+        phase: PhaseId,
+    },
     /// End once nothing is in flight.
     Shutdown,
 }

@@ -63,13 +63,17 @@ impl BlockQueue {
         })
     }
 
-    fn hand_over(&self, core: CoreId, bytes: Vec<u8>) {
+    /// Returns how often it had to wait for room.
+    fn hand_over(&self, core: CoreId, bytes: Vec<u8>) -> u64 {
+        let mut waits = 0;
         let mut block = Block { core, bytes };
         // 2,048 blocks (128 MiB) per core are waiting for the disk when this is full. Waiting is the only way to lose nothing; the send lag shows it.
         while let Err(refused) = self.full.push(block) {
             block = refused;
+            waits += 1;
             std::thread::sleep(Duration::from_micros(200));
         }
+        waits
     }
 }
 
@@ -78,6 +82,7 @@ pub(crate) struct BlockWriter {
     core: CoreId,
     block: Vec<u8>,
     queue: Arc<BlockQueue>,
+    waits: u64,
 }
 
 impl BlockWriter {
@@ -87,6 +92,7 @@ impl BlockWriter {
             core,
             block: queue.fresh(),
             queue,
+            waits: 0,
         }
     }
 
@@ -103,8 +109,13 @@ impl BlockWriter {
     pub(crate) fn flush(&mut self) {
         if !self.block.is_empty() {
             let full = std::mem::replace(&mut self.block, self.queue.fresh());
-            self.queue.hand_over(self.core, full);
+            self.waits += self.queue.hand_over(self.core, full);
         }
+    }
+
+    /// How often the core had to wait for room in the writer's queue.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::connection::{Request, State};
 use super::core::Core;
-use super::deadline::Guest;
 use super::failure;
 use super::recorder::Ending;
 use crate::http::{Feed, TokenUsage};
@@ -45,7 +44,7 @@ impl<D: Driver> Core<D> {
             return self.close_if_quiet(index);
         }
         if completion.result < 0 {
-            return self.connect_failed(index, failure::connecting(-completion.result), now);
+            return self.connect_failed(index, -completion.result, now);
         }
         self.connect_failing = false;
         place.state = State::Busy;
@@ -93,13 +92,7 @@ impl<D: Driver> Core<D> {
         match request.credit.cancel_after {
             None => {}
             Some(Nanos::ZERO) => self.cancel(index, now),
-            Some(delay) => {
-                let guest = Guest {
-                    index,
-                    serial: request.serial,
-                };
-                self.cancels.add(now + delay, guest);
-            }
+            Some(delay) => self.cancels.set(index, now + delay),
         }
     }
 
@@ -229,10 +222,12 @@ impl<D: Driver> Core<D> {
             && let Some(fresh) = self.slab.claim()
         {
             self.recorder.forget_gaps(&mut request.gaps);
+            self.cancels.remove(index);
             self.slab.relink(index, fresh);
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
+            self.health.window(request.credit.phase.index()).resends += 1;
             return self.connect(fresh, request.again(), now);
         }
         self.fail(index, Outcome::Error, detail, now);
@@ -294,6 +289,7 @@ impl<D: Driver> Core<D> {
     /// Ends the request of a connection: record, counts, slot.
     fn finish(&mut self, index: u32, outcome: Outcome, error: u32, now: Nanos) {
         self.slab.unlink(index);
+        self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
         let ending = Ending {
@@ -307,6 +303,7 @@ impl<D: Driver> Core<D> {
         self.recorder.finish(&mut request, ending);
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
+        self.health.returned(phase, now);
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase)

@@ -36,12 +36,12 @@ pub(super) enum State {
 /// A request on its way. Times are monotonic; zero is "not yet".
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
-    /// Number among the requests of this core.
-    pub(super) serial: u64,
     /// The permission it was sent under.
     pub(super) credit: Credit,
     /// When the schedule wanted it to start.
     pub(super) intended: Nanos,
+    /// From when on nothing but the client held it back.
+    pub(super) ready: Nanos,
     /// When a free slot took the credit.
     pub(super) issued: Nanos,
     /// Just before the first byte (or the connect) was handed to the kernel.
@@ -80,11 +80,11 @@ pub(super) struct Request {
 
 impl Request {
     /// A request that starts now under `credit`.
-    pub(super) fn new(serial: u64, credit: Credit, intended: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> Self {
         Self {
-            serial,
             credit,
             intended,
+            ready,
             issued: now,
             start: now,
             connected: Nanos::ZERO,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
-use super::deadline::{Deadlines, Guest};
+use super::deadline::Deadlines;
+use super::health::{Health, Parts};
+use super::pacing::{Profile, Profiles, Wait};
 use super::recorder::Recorder;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -19,15 +21,13 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{Arrival, RequestImages};
-use crate::record::{ErrorDetail, Outcome};
+use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket::{self, KernelAddress};
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// A send on loopback runs inside the enter and takes microseconds; more of them at once would blind the core to arrivals and deadlines.
-const SENDS_PER_TURN: usize = 8;
 /// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
 /// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
 const CONNECTS_PER_TURN: usize = 8;
@@ -69,7 +69,10 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) address: KernelAddress,
     pub(super) request_timeout: Nanos,
-    pub(super) serial: u64,
+    profiles: Profiles,
+    /// How to wait, and how much to send at once: follows from the phases that are open.
+    profile: Profile,
+    sends_per_turn: usize,
     /// The last connect failed.
     pub(super) connect_failing: bool,
     /// Connections opened for new requests in this turn.
@@ -83,6 +86,7 @@ pub(crate) struct Core<D> {
     /// A request started or ended in this turn.
     pub(super) progressed: bool,
     pub(super) counters: CoreCounters,
+    pub(super) health: Health,
 }
 
 impl<D: Driver> Core<D> {
@@ -100,6 +104,7 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
@@ -115,13 +120,15 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
-            cancels: Deadlines::with_capacity(1024),
+            cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
             address: plan.address,
             request_timeout: plan.request_timeout,
-            serial: 0,
+            profiles: plan.pacing,
+            profile: plan.pacing.with(false),
+            sends_per_turn: plan.pacing.with(false).sends_per_turn(false),
             connect_failing: false,
             connects: 0,
             paused_until: Nanos::ZERO,
@@ -154,8 +161,11 @@ impl<D: Driver> Core<D> {
                 break Err(ReactorError::Driver(error));
             }
             now = clock::monotonic();
+            self.health
+                .looked(now, self.completions.len(), self.recorder.histograms());
             self.handle_completions(now);
         };
+        let windows = self.health.close(now, parts(&mut self.driver, &self.recorder));
         let driver = self.driver.counters();
         self.counters = CoreCounters {
             enters: driver.enters,
@@ -169,6 +179,7 @@ impl<D: Driver> Core<D> {
         let (histograms, errors) = self.recorder.close();
         outcome.map(|()| CoreReport {
             histograms,
+            windows,
             errors,
             counters: self.counters,
         })
@@ -181,22 +192,39 @@ impl<D: Driver> Core<D> {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
+                    let (driver, recorder) = (&mut self.driver, &self.recorder);
+                    self.health
+                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                    self.choose_profile();
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
-                    if run.held.take().is_some_and(|credit| start + credit.intended <= now) {
+                    let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
+                    if let Some(credit) = unsent {
                         link.progress.phase(phase.index()).count_unsent();
+                        self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
                     self.notify = true;
+                    self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Ended { phase } => {
+                    let parts = parts(&mut self.driver, &self.recorder);
+                    self.health.ended(phase.index(), now, parts);
+                }
                 Command::Shutdown => self.shutting_down = true,
             }
         }
+    }
+
+    fn choose_profile(&mut self) {
+        let schedule_open = self.phases.iter().any(|run| run.open && !run.closed_loop);
+        self.profile = self.profiles.with(schedule_open);
+        self.sends_per_turn = self.profile.sends_per_turn(schedule_open);
     }
 
     /// Starts every request that has a credit, a slot and its time.
@@ -233,9 +261,12 @@ impl<D: Driver> Core<D> {
     /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
+        let wanted = (!closed_loop).then_some(intended);
+        let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
+        self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = if closed_loop { now } else { intended };
-        let mut request = Request::new(self.serial, credit, intended, now);
+        let intended = wanted.unwrap_or(now);
+        let mut request = Request::new(credit, intended, ready, now);
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -262,9 +293,9 @@ impl<D: Driver> Core<D> {
     }
 
     fn account_start(&mut self, phase: PhaseId) {
-        self.serial += 1;
         self.progressed = true;
         self.phases[phase.index()].in_flight += 1;
+        self.health.started(phase.index());
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
@@ -273,6 +304,7 @@ impl<D: Driver> Core<D> {
 
     /// Opens a connection for `request` in the claimed place `index`.
     pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
+        let phase = request.credit.phase.index();
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
@@ -283,32 +315,31 @@ impl<D: Driver> Core<D> {
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
                 self.counters.connections += 1;
+                self.health.window(phase).connections_opened += 1;
                 self.driver.connect(index, generation, socket);
             }
             Err(error) => {
                 place.state = State::Connecting;
-                self.connect_failed(index, failure::connecting(error.raw_os_error().unwrap_or(0)), now);
+                self.connect_failed(index, error.raw_os_error().unwrap_or(0), now);
             }
         }
     }
 
-    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
+    pub(super) fn connect_failed(&mut self, index: u32, errno: i32, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        self.fail(index, Outcome::Error, detail, now);
+        let phase = self.slab.get(index).request().credit.phase.index();
+        match errno {
+            libc::EADDRNOTAVAIL | libc::EADDRINUSE => self.health.window(phase).local_ports_exhausted += 1,
+            libc::EMFILE | libc::ENFILE => self.health.window(phase).descriptors_exhausted += 1,
+            _ => {}
+        }
+        self.fail(index, Outcome::Error, failure::connecting(errno), now);
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
-        while let Some(Guest { index, serial }) = self.cancels.take_due(now) {
-            let still_there = self
-                .slab
-                .get(index)
-                .request
-                .as_ref()
-                .is_some_and(|request| request.serial == serial);
-            if still_there {
-                self.cancel(index, now);
-            }
+        while let Some(index) = self.cancels.take_due(now) {
+            self.cancel(index, now);
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
@@ -326,7 +357,7 @@ impl<D: Driver> Core<D> {
         }
         let now = clock::monotonic();
         let mut submitted = 0;
-        while submitted < SENDS_PER_TURN {
+        while submitted < self.sends_per_turn {
             let Some(index) = self.to_send.pop_front() else { break };
             let place = self.slab.get(index);
             if place.state != State::Busy || place.sending {
@@ -357,6 +388,7 @@ impl<D: Driver> Core<D> {
             self.driver.send(index, generation, socket, 0);
             submitted += 1;
         }
+        self.health.sent();
     }
 
     /// Shows what anyone may see, and tells the coordinator what it waits for.
@@ -375,17 +407,22 @@ impl<D: Driver> Core<D> {
         self.progressed = false;
     }
 
-    /// Submits, then sleeps until something completes, is due, or arrives from the coordinator.
+    /// Submits, then waits until something completes, is due, or arrives from the coordinator: asleep, or by coming back at once.
     fn submit_and_wait(&mut self, now: Nanos) -> io::Result<()> {
         let link = &self.exchange.links[self.id.index()];
         if !self.watching {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        let deadline = self.next_deadline();
-        if !self.to_send.is_empty() || deadline <= now {
-            return self.driver.turn(Nanos::ZERO, &mut self.completions);
-        }
+        self.health.no_place_left(!self.has_place());
+        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
+        let span = match wait {
+            Wait::Sleep(span) if self.to_send.is_empty() => span,
+            Wait::Sleep(_) | Wait::Spin => {
+                self.health.waits(now, Nanos::ZERO);
+                return self.driver.turn(Nanos::ZERO, &mut self.completions);
+            }
+        };
         let hungry = self
             .phases
             .iter()
@@ -398,11 +435,8 @@ impl<D: Driver> Core<D> {
                     .iter()
                     .zip(&self.exchange.gates)
                     .any(|(run, gate)| run.wants(gate)));
-        let wait = if work {
-            Nanos::ZERO
-        } else {
-            deadline.since(now).min(IDLE_WAIT)
-        };
+        let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
+        self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
         self.exchange.links[self.id.index()].waker.awake();
         outcome
@@ -436,6 +470,11 @@ impl<D: Driver> Core<D> {
         next
     }
 
+    /// Whether requests are in flight, or wait for their time.
+    fn is_loaded(&self) -> bool {
+        self.slab.active() > 0 || self.phases.iter().any(|run| run.open && run.held.is_some())
+    }
+
     /// Whether a request could start now.
     fn has_place(&self) -> bool {
         !self.idle.is_empty() || self.slab.has_room()
@@ -458,6 +497,14 @@ impl<D: Driver> Core<D> {
             return false;
         }
         true
+    }
+}
+
+/// What the parts of a core have counted so far.
+fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
+    Parts {
+        driver: driver.counters(),
+        journal_waits: recorder.journal_waits(),
     }
 }
 

@@ -7,6 +7,8 @@ mod connection;
 mod core;
 mod deadline;
 mod failure;
+mod health;
+mod pacing;
 mod recorder;
 mod slab;
 
@@ -17,12 +19,16 @@ use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
-use crate::record::{ErrorDetail, PhaseHistograms};
+use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
 use crate::units::Nanos;
+
+pub(crate) use self::deadline::Deadlines;
+pub use self::pacing::Pacing;
+pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
 
@@ -46,6 +52,8 @@ pub(crate) struct CorePlan {
     pub(crate) streaming: bool,
     /// Longest life of a request.
     pub(crate) request_timeout: Nanos,
+    /// How to wait.
+    pub(crate) pacing: Profiles,
     /// Where records go.
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
@@ -56,6 +64,8 @@ pub(crate) struct CorePlan {
 pub(crate) struct CoreReport {
     /// Figures by phase.
     pub(crate) histograms: Vec<PhaseHistograms>,
+    /// What the core knows of itself, by phase.
+    pub(crate) windows: Vec<CoreWindow>,
     /// Failure texts by index.
     pub(crate) errors: Vec<ErrorDetail>,
     /// Figures of the core itself.

@@ -101,6 +101,7 @@ impl Recorder {
             gaps: Vec::new(),
         };
         self.count(&record, request.gaps);
+        self.histograms[record.phase.index()].record(Family::ClientLag, record.start.since(request.ready).0);
         if self.keep_successes || record.outcome != Outcome::Success {
             self.journal.append(&record, self.arena.pieces(request.gaps));
         }
@@ -143,6 +144,16 @@ impl Recorder {
             histograms.record(Family::InterChunkLatency, second);
             gaps.for_each(|gap| histograms.record(Family::InterChunkLatency, gap));
         }
+    }
+
+    /// The figures by phase, for what is no request's.
+    pub(super) fn histograms(&mut self) -> &mut [PhaseHistograms] {
+        &mut self.histograms
+    }
+
+    /// Times the core stood still until the journal's writer had room.
+    pub(super) fn journal_waits(&self) -> u64 {
+        self.journal.waits()
     }
 
     /// Hands over what the journal still lacks, and gives the figures away.

@@ -31,11 +31,18 @@ pub enum Family {
     SendLag,
     /// Time to establish a connection, new connections only.
     Connect,
+    /// Start minus the instant from which on nothing but the client held the request back, all requests. That instant is the intended start,
+    /// or the end of the request whose slot it had to wait for.
+    ClientLag,
+    /// For every completion, the longest that it can have lain unseen: from the core's last look at the kernel to the one that found it.
+    Unseen,
+    /// How much later than asked a timed wait of a core came back.
+    Oversleep,
 }
 
 impl Family {
     /// Every family, in the order of the table.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::RequestLatency,
         Self::TimeToFirstToken,
         Self::TimeToSecondToken,
@@ -46,6 +53,9 @@ impl Family {
         Self::InputTokens,
         Self::SendLag,
         Self::Connect,
+        Self::ClientLag,
+        Self::Unseen,
+        Self::Oversleep,
     ];
 }
 
@@ -76,11 +86,11 @@ impl FamilyHistogram {
         }
     }
 
-    fn record(&mut self, value: u64) {
-        self.histogram.saturating_record(value);
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.sum_of_squares += value as f64 * value as f64;
+    fn record(&mut self, value: u64, times: u64) {
+        self.histogram.saturating_record_n(value, times);
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
+        self.sum_of_squares += value as f64 * value as f64 * times as f64;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
@@ -127,6 +137,11 @@ impl FamilyHistogram {
         (self.count > 0).then_some(self.max)
     }
 
+    /// Number of values of `value` or more, to the histogram's resolution.
+    pub fn count_from(&self, value: u64) -> u64 {
+        self.histogram.count_between(value.min(HIGHEST), u64::MAX)
+    }
+
     /// The value at a percentile (0 to 100), clamped to the exact minimum and maximum; `None` without values.
     pub fn percentile(&self, percentile: f64) -> Option<u64> {
         (self.count > 0).then(|| self.histogram.value_at_percentile(percentile).clamp(self.min, self.max))
@@ -155,7 +170,12 @@ impl PhaseHistograms {
 
     /// Counts one value.
     pub fn record(&mut self, family: Family, value: u64) {
-        self.families[family as usize].record(value);
+        self.families[family as usize].record(value, 1);
+    }
+
+    /// Counts one value that occurred `times` times, at least once.
+    pub fn record_times(&mut self, family: Family, value: u64, times: u64) {
+        self.families[family as usize].record(value, times);
     }
 
     /// Adds the values of another core. Order does not matter.
@@ -197,6 +217,20 @@ mod tests {
         assert_eq!(a.count(), 3000);
         assert_eq!(a.min(), Some(1_000_000));
         assert_eq!(a.max(), Some(1_000_000 + 2999 * 7919));
+    }
+
+    #[test]
+    fn a_value_counted_many_times_is_many_values() {
+        let (mut once, mut many) = (PhaseHistograms::new(), PhaseHistograms::new());
+        for _ in 0..40 {
+            once.record(Family::Unseen, 250_000);
+        }
+        many.record_times(Family::Unseen, 250_000, 40);
+        let (once, many) = (once.family(Family::Unseen), many.family(Family::Unseen));
+        assert_eq!((once.count(), once.sum()), (many.count(), many.sum()));
+        assert_eq!(once.std(), many.std());
+        assert_eq!((many.count_from(250_000), many.count_from(260_000)), (40, 0));
+        assert_eq!(many.percentile(1.0), Some(250_000));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What became of every request, and the figures kept while the load runs.
 
 mod core_histograms;
+mod core_window;
 mod encoding;
 mod error_table;
 mod gap_arena;
@@ -8,6 +9,7 @@ mod outcome;
 mod request_record;
 
 pub use core_histograms::{Family, FamilyHistogram, PhaseHistograms};
+pub use core_window::CoreWindow;
 pub use error_table::{ErrorDetail, ErrorTable};
 pub use outcome::{FailureClass, Outcome};
 pub use request_record::{DecodeError, RequestRecord, Usage};

@@ -4,12 +4,13 @@ use super::column::{Column, Pool};
 use super::errors::ErrorGroups;
 use super::fields::{Fields, ImageFacts, RecordView};
 use super::scope;
+use super::validity::{ClientFigures, ClientReport};
 use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
-use crate::plan::{PhaseKind, Plan};
-use crate::record::{ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
+use crate::plan::{Arrival, PhaseKind, Plan};
+use crate::record::{CoreWindow, ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
 use crate::units::Nanos;
 
 /// Gathers a run's records (or its histograms) per phase and turns them into a [`Report`].
@@ -51,6 +52,20 @@ pub(super) struct PhaseData {
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
     span: Option<(Nanos, Nanos)>,
     pub(super) summary: Option<PhaseSummary>,
+    /// An open loop without a cap.
+    uncapped: bool,
+    client: Option<ClientNotes>,
+}
+
+/// What was noted about the client over one phase, beside its histograms.
+#[derive(Debug, Clone, Default)]
+pub struct ClientNotes {
+    /// Of each core.
+    pub cores: Vec<CoreWindow>,
+    /// The longest that the coordinator overslept.
+    pub stall: Nanos,
+    /// Arrivals that were due and never sent.
+    pub unsent: u64,
 }
 
 /// Successful requests of one phase, field by field.
@@ -232,6 +247,8 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
+                    uncapped: phase.arrival != Arrival::ClosedLoop && phase.concurrency.is_none(),
+                    client: None,
                 })
                 .collect(),
         }
@@ -292,6 +309,11 @@ impl Collector {
         }
     }
 
+    /// Takes in what was noted about the client over a phase. Without it the phase has no verdict.
+    pub fn add_client(&mut self, phase: PhaseId, notes: ClientNotes) {
+        self.phases[phase.index()].client = Some(notes);
+    }
+
     /// Gives up on records: some are lost, and figures of the rest would describe an arbitrary part of the run. All distributions come from
     /// histograms, which cover every request, as in a run without records.
     pub fn forget_records(&mut self) {
@@ -330,6 +352,7 @@ impl Collector {
                     incomplete_reason: phase.incomplete_reason(),
                     ..scope::compute(&context, &[phase])
                 },
+                client: phase.client(),
             })
             .collect();
         let of_kind = |kind: PhaseKind| {
@@ -387,6 +410,15 @@ impl PhaseData {
             Some(summary) => Some((summary.start, summary.end)),
             None => self.span,
         }
+    }
+
+    /// What the client says of itself.
+    fn client(&self) -> Option<ClientReport> {
+        let notes = self.client.as_ref()?;
+        let due = self.tally().sent + notes.unsent;
+        let arrivals = (due, notes.unsent, self.uncapped);
+        let figures = ClientFigures::of(self.histograms.as_ref()?, &notes.cores, notes.stall, arrivals);
+        Some(ClientReport::new(figures))
     }
 
     /// Final counts: those of the phase machine, else those of the records.

@@ -13,13 +13,16 @@ mod metric;
 mod scope;
 mod table;
 mod totals;
+mod validity;
 
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod validity_tests;
 
-pub use collector::Collector;
+pub use collector::{ClientNotes, Collector};
 pub use distribution::{Distribution, PERCENTILES};
 pub use errors::ErrorCount;
 pub(crate) use fields::{ImageFacts, RecordView};
@@ -27,6 +30,7 @@ pub(crate) use metric::{Formula, Kind};
 pub use metric::{Group, METRICS, Metric, Unit, metric};
 pub use scope::{Measured, ScopeReport, Value, Window};
 pub use table::{DistributionRow, ScalarRow, Table};
+pub use validity::{ClientFigures, ClientReport, Finding, LATE, Spread, Verdict};
 
 use crate::id::PhaseId;
 use crate::plan::PhaseKind;
@@ -84,6 +88,8 @@ pub struct PhaseReport {
     pub kind: PhaseKind,
     /// Its figures.
     pub scope: ScopeReport,
+    /// Whether the client was the limit; `None` if nothing is known of the client.
+    pub client: Option<ClientReport>,
 }
 
 /// All figures of a run.
@@ -97,4 +103,17 @@ pub struct Report {
     pub phases: Vec<PhaseReport>,
     /// Where percentiles come from.
     pub percentiles: PercentileMode,
+}
+
+impl Report {
+    /// The profiling phase where the client did worst, the first of equals, with its verdict; `None` if nothing is known of the client.
+    pub fn worst_client(&self) -> Option<(&PhaseReport, &ClientReport)> {
+        self.phases
+            .iter()
+            .filter(|phase| phase.kind == PhaseKind::Profiling)
+            .filter_map(|phase| Some((phase, phase.client.as_ref()?)))
+            // Of equal maxima the last one counts, so the phases are looked at from the end.
+            .rev()
+            .max_by_key(|(_, client)| client.verdict())
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::metric::Group;
 use super::scope::{ScopeReport, Value};
+use super::validity::ClientReport;
 use super::{PhaseReport, Report};
 
 /// Statistics of one metric; `None` is printed as "N/A".
@@ -51,6 +52,8 @@ pub struct ScalarRow {
 pub struct Table<'a> {
     /// The phase; `None` for the aggregate over all profiling phases.
     pub phase: Option<&'a PhaseReport>,
+    /// What the client says of itself: over the phase, or over the profiling phase where it did worst.
+    pub client: Option<&'a ClientReport>,
     /// The scope that the rows come from, with its counts and errors.
     pub scope: &'a ScopeReport,
     /// Metrics with statistics.
@@ -62,16 +65,20 @@ pub struct Table<'a> {
 impl Report {
     /// One table per phase in the order of the workflow, then the aggregate.
     pub fn scopes(&self) -> Vec<Table<'_>> {
-        let phases = self.phases.iter().map(|phase| (Some(phase), &phase.scope));
+        let phases = self
+            .phases
+            .iter()
+            .map(|phase| (Some(phase), &phase.scope, phase.client.as_ref()));
+        let worst = self.worst_client().map(|(_, client)| client);
         phases
-            .chain([(None, &self.aggregate)])
-            .map(|(phase, scope)| Table::new(phase, scope))
+            .chain([(None, &self.aggregate, worst)])
+            .map(|(phase, scope, client)| Table::new(phase, scope, client))
             .collect()
     }
 }
 
 impl<'a> Table<'a> {
-    fn new(phase: Option<&'a PhaseReport>, scope: &'a ScopeReport) -> Self {
+    fn new(phase: Option<&'a PhaseReport>, scope: &'a ScopeReport, client: Option<&'a ClientReport>) -> Self {
         let mut shown: Vec<_> = scope
             .metrics
             .iter()
@@ -81,6 +88,7 @@ impl<'a> Table<'a> {
         shown.sort_by_key(|(group, measured)| (*group, measured.metric.order));
         let mut table = Self {
             phase,
+            client,
             scope,
             rows: Vec::new(),
             scalars: Vec::new(),

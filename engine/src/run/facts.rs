@@ -56,10 +56,20 @@ pub(super) fn collect(
         "cores".into(),
         host.placement
             .processors
+            .cores
             .iter()
             .zip(cores)
             .map(|(&processor, counters)| core(processor, counters))
             .collect(),
+    );
+    run.insert("placement".into(), host.placement.to_json());
+    run.insert(
+        "pacing".into(),
+        json!({
+            "asked": host.pacing.as_str(),
+            "open_loop": host.profiles.open_loop.as_str(),
+            "closed_loop": host.profiles.closed_loop.as_str(),
+        }),
     );
     run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
     if !hooks.is_empty() {

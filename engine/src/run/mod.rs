@@ -13,8 +13,10 @@ mod facts;
 mod hooks;
 mod live;
 mod placement;
+mod processors;
 mod results;
 mod threads;
+mod topology;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,9 +33,10 @@ use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
-pub use crate::reactor::DriverChoice;
-use crate::reactor::{self, Chosen, ReactorError};
+use crate::reactor::{self, Chosen, Profiles, ReactorError};
+pub use crate::reactor::{DriverChoice, Pacing};
 use crate::report::Report;
+use crate::sys::affinity;
 use crate::units::Nanos;
 
 /// How often the observer is called.
@@ -41,13 +44,27 @@ const OBSERVE: Duration = Duration::from_secs(1);
 /// How often a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Reactor cores: how many, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum CoreChoice {
+    /// One per physical core of one memory node, but one.
+    #[default]
+    Auto,
+    /// So many.
+    Count(u16),
+    /// One on each of these processors.
+    Processors(Vec<usize>),
+}
+
 /// How to run a plan on this host.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Reactor cores; `None` takes all processors but one.
-    pub cores: Option<u16>,
+    /// Reactor cores.
+    pub cores: CoreChoice,
     /// What moves the bytes.
     pub driver: DriverChoice,
+    /// How cores wait for the next deadline.
+    pub pacing: Pacing,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -65,6 +82,8 @@ pub struct RunOutcome {
     pub interrupted: Option<i32>,
     /// Why the run failed, in one line; `None`: it did not.
     pub failure: Option<String>,
+    /// Which processors the cores had and how they waited, in one line.
+    pub placement: String,
     /// What went wrong without failing the run, one line each.
     pub warnings: Vec<String>,
 }
@@ -92,6 +111,14 @@ pub enum RunError {
         wanted: usize,
         /// What the process may use.
         available: usize,
+    },
+    /// Processors that the process may not use.
+    #[error("--cores: processor {unknown} is not among those that this process may use: {allowed}; name some of these")]
+    Processors {
+        /// Asked for.
+        unknown: String,
+        /// What the process may use.
+        allowed: String,
     },
     /// Fewer descriptors than connections.
     #[error(
@@ -135,7 +162,9 @@ impl RunError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Cores { .. } | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
+            Self::Cores { .. }
+                | Self::Processors { .. }
+                | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
 }
@@ -145,18 +174,21 @@ impl RunError {
 /// # Errors
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
-    let placement = placement::place(&plan.phases, options.cores)?;
+    let placement = placement::place(&plan.phases, &options.cores)?;
     let target = plan.endpoint.target.clone();
     let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target)
     })??;
     let mut host = Host {
+        profiles: options.pacing.on_host(placement.processors.spare),
+        pacing: options.pacing,
         placement,
         address,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
     let inputs = artifact::write_inputs(&directory, plan)?;
+    let caller = KeptOff::processors_of_cores(&host);
     let Started {
         journal,
         load,
@@ -178,6 +210,8 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         ));
     }
     let mut ended = load.join();
+    // What follows is work for all processors.
+    drop(caller);
     if ended.coordinator.hook_abandoned {
         let warning = hooks::stop_after_given_up_call(plan);
         ended.coordinator.outcome.warnings.extend(warning);
@@ -194,14 +228,47 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     outcome.files.insert(0, inputs);
     outcome.warnings.splice(
         0..0,
-        host.driver.reason.into_iter().chain(plan.warnings.iter().cloned()),
+        host.driver
+            .reason
+            .into_iter()
+            .chain(host.placement.processors.warnings)
+            .chain(plan.warnings.iter().cloned()),
     );
     Ok(outcome)
+}
+
+/// Keeps the calling thread, and with it every thread that it starts meanwhile and that does not pin itself, off the processors of the cores:
+/// coordinator, journal, control client, and what the caller does with snapshots.
+struct KeptOff {
+    /// Where the caller could run before.
+    before: Vec<usize>,
+}
+
+impl KeptOff {
+    fn processors_of_cores(host: &Host) -> Self {
+        let before = affinity::allowed_processors();
+        let others = &host.placement.processors.others;
+        // Refused only where pinning is refused as well, and of that the user hears.
+        let moved = !others.is_empty() && affinity::restrict_to(others);
+        Self {
+            before: if moved { before } else { Vec::new() },
+        }
+    }
+}
+
+impl Drop for KeptOff {
+    fn drop(&mut self) {
+        if !self.before.is_empty() {
+            affinity::restrict_to(&self.before);
+        }
+    }
 }
 
 /// What the run has of this host.
 struct Host {
     placement: placement::Placement,
+    pacing: Pacing,
+    profiles: Profiles,
     address: SocketAddr,
     driver: Chosen,
 }
@@ -228,7 +295,7 @@ fn start_load(
     }
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
-        host.placement.processors.len(),
+        host.placement.processors.cores.len(),
     )?;
     let anchor = WallAnchor::take();
     let start = clock::monotonic();

@@ -1,19 +1,28 @@
 //! How many cores, which processors, how many connections: what the plan needs of this host.
 
-use super::RunError;
+use serde_json::{Value, json};
+
+use super::processors::{self, Processors};
+use super::topology::{Topology, format_list};
+use super::{CoreChoice, RunError};
 use crate::plan::{Arrival, PhasePlan};
-use crate::sys::{affinity, limits};
+use crate::sys::limits;
 
 /// Descriptors beside the connections: standard streams, files, rings, events, control sockets.
 const OTHER_DESCRIPTORS: u64 = 128;
 /// Places per core for connections that are closing while their successors already run.
 const CLOSING: usize = 64;
+/// Connections that one address can have from this host, because a port is 16 bits. Some hosts allow a process a thousand million descriptors,
+/// and an open loop without a cap must not ask for tables of that size.
+const PORTS: u64 = 1 << 16;
 
 /// Where the cores run and how large they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// One processor per core; `None` where the host does not tell its processors, so the core is not pinned.
-    pub(super) processors: Vec<Option<usize>>,
+    /// Where the threads go.
+    pub(super) processors: Processors,
+    /// How the number of cores came about.
+    choice: &'static str,
     /// Most connections of one core at once.
     pub(super) connections_per_core: usize,
 }
@@ -21,54 +30,78 @@ pub(super) struct Placement {
 /// Decides the placement and raises the descriptor limit.
 ///
 /// # Errors
-/// More cores than the process may use, or fewer descriptors than the plan's concurrency needs.
-pub(super) fn place(phases: &[PhasePlan], wanted: Option<u16>) -> Result<Placement, RunError> {
-    let allowed = affinity::allowed_processors();
-    let cores = core_count(wanted, allowed.len())?;
+/// More cores than the process may use, processors that it may not use, or fewer descriptors than the plan's concurrency needs.
+pub(super) fn place(phases: &[PhasePlan], wanted: &CoreChoice) -> Result<Placement, RunError> {
+    let processors = processors::choose(&Topology::of_host(), wanted)?;
     let needed = connections_in_flight(phases) + OTHER_DESCRIPTORS;
     let limit = limits::raise_descriptor_limit(needed);
     if limit < needed {
         return Err(RunError::Descriptors { needed, limit });
     }
     Ok(Placement {
-        processors: processors(&allowed, cores),
-        connections_per_core: connections(phases, cores, limit),
+        connections_per_core: connections(phases, processors.cores.len(), limit),
+        processors,
+        choice: match wanted {
+            CoreChoice::Auto => "default",
+            CoreChoice::Count(_) => "count",
+            CoreChoice::Processors(_) => "list",
+        },
     })
 }
 
-fn core_count(wanted: Option<u16>, allowed: usize) -> Result<usize, RunError> {
-    let available = allowed.max(1);
-    match wanted.map(usize::from) {
-        Some(0) => Err(RunError::Cores { wanted: 0, available }),
-        Some(wanted) if wanted > available => Err(RunError::Cores { wanted, available }),
-        Some(wanted) => Ok(wanted),
-        // One processor stays free for the coordinator, the journal and the console.
-        None => Ok(available.saturating_sub(1).max(1)),
+impl Placement {
+    /// The choice in one line.
+    pub(super) fn line(&self) -> String {
+        let pinned: Vec<usize> = self.processors.cores.iter().copied().flatten().collect();
+        let cores = match self.processors.cores.len() {
+            1 => "1 core".to_owned(),
+            count => format!("{count} cores"),
+        };
+        if pinned.is_empty() {
+            return format!("{cores}, not pinned");
+        }
+        let word = |list: &[usize]| if list.len() == 1 { "processor" } else { "processors" };
+        let others = match self.processors.others.as_slice() {
+            [] => "the other threads have no processor of their own".to_owned(),
+            others => format!("the other threads on {} {}", word(others), format_list(others)),
+        };
+        format!("{cores} on {} {}, {others}", word(&pinned), format_list(&pinned))
+    }
+
+    /// The choice as artifacts show it.
+    pub(super) fn to_json(&self) -> Value {
+        let Processors {
+            others,
+            spare,
+            shares_physical,
+            nodes,
+            ..
+        } = &self.processors;
+        json!({
+            "choice": self.choice,
+            "other_threads": others,
+            "processor_to_spare": spare,
+            "cores_share_physical_cores": shares_physical,
+            "memory_nodes": nodes,
+        })
     }
 }
 
-/// The last processors, so that the first one, where most hosts serve interrupts, is used last.
-fn processors(allowed: &[usize], cores: usize) -> Vec<Option<usize>> {
-    if allowed.is_empty() {
-        return vec![None; cores];
-    }
-    allowed[allowed.len() - cores..].iter().copied().map(Some).collect()
+/// Most requests of a phase that can be in flight together; `None` is unlimited.
+fn limit_of(phase: &PhasePlan) -> Option<u64> {
+    let limit = u64::from(phase.concurrency?.get());
+    Some(phase.stop.requests.map_or(limit, |requests| limit.min(requests)))
 }
 
 /// Most requests that phases with a limit can have in flight together. Only a chain of seamless phases overlaps, and in a chain the total is
 /// bounded by the largest limit.
 fn connections_in_flight(phases: &[PhasePlan]) -> u64 {
-    phases
-        .iter()
-        .filter_map(|phase| phase.concurrency)
-        .map(|limit| u64::from(limit.get()))
-        .max()
-        .unwrap_or(1)
+    phases.iter().filter_map(limit_of).max().unwrap_or(1)
 }
 
 /// Connections of one core: its share of every phase that may overlap, twice over for those that are closing, within the descriptor limit.
 fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
-    let descriptors = ((limit - OTHER_DESCRIPTORS.min(limit)) as usize / cores).max(1);
+    let descriptors = (limit.saturating_sub(OTHER_DESCRIPTORS).min(PORTS) as usize / cores).max(1);
     let unlimited = phases
         .iter()
         .any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
@@ -78,7 +111,7 @@ fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
     let mut chain = 0;
     let mut longest = 0;
     for phase in phases {
-        let share = (phase.concurrency.map_or(1, |limit| limit.get() as usize)).div_ceil(cores);
+        let share = (limit_of(phase).unwrap_or(1) as usize).div_ceil(cores);
         chain = if phase.seamless { chain + share } else { share };
         longest = longest.max(chain);
     }
@@ -92,6 +125,7 @@ mod tests {
     use super::*;
     use crate::id::PhaseId;
     use crate::plan::{DrainRule, PhaseKind, StopRule};
+    use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
         PhasePlan {
@@ -106,8 +140,8 @@ mod tests {
             },
             concurrency: concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
-                requests: Some(1),
-                duration: None,
+                requests: None,
+                duration: Some(Nanos::from_secs(1)),
             },
             drain: DrainRule::WhileProgressing,
             seamless,
@@ -116,13 +150,35 @@ mod tests {
     }
 
     #[test]
-    fn one_processor_stays_free_unless_cores_are_asked_for() {
-        assert_eq!(core_count(None, 8).unwrap(), 7);
-        assert_eq!(core_count(None, 1).unwrap(), 1);
-        assert_eq!(core_count(Some(8), 8).unwrap(), 8);
-        assert!(core_count(Some(9), 8).is_err());
-        assert!(core_count(Some(0), 8).is_err());
-        assert_eq!(processors(&[0, 2, 4, 6], 2), [Some(4), Some(6)]);
+    fn the_choice_fits_one_line() {
+        let line = |cores: &[Option<usize>], others: &[usize]| {
+            Placement {
+                processors: Processors {
+                    cores: cores.to_vec(),
+                    others: others.to_vec(),
+                    spare: !others.is_empty(),
+                    shares_physical: false,
+                    nodes: vec![0],
+                    warnings: Vec::new(),
+                },
+                choice: "default",
+                connections_per_core: 1,
+            }
+            .line()
+        };
+        assert_eq!(
+            line(&[Some(1)], &[0]),
+            "1 core on processor 1, the other threads on processor 0"
+        );
+        assert_eq!(
+            line(&[Some(2), Some(3), Some(6)], &[0, 1, 4]),
+            "3 cores on processors 2-3,6, the other threads on processors 0-1,4"
+        );
+        assert_eq!(
+            line(&[Some(0)], &[]),
+            "1 core on processor 0, the other threads have no processor of their own"
+        );
+        assert_eq!(line(&[None], &[]), "1 core, not pinned");
     }
 
     #[test]
@@ -132,5 +188,15 @@ mod tests {
         assert_eq!(connections(&chain, 1, OTHER_DESCRIPTORS + 80), 80);
         assert_eq!(connections(&[phase(None, false)], 2, 1128), 500);
         assert_eq!(connections_in_flight(&chain), 64);
+    }
+
+    #[test]
+    fn connections_that_can_never_be_open_need_no_place() {
+        let mut few = phase(Some(u32::MAX), false);
+        few.stop.requests = Some(2);
+        assert_eq!(connections_in_flight(std::slice::from_ref(&few)), 2);
+        assert_eq!(connections(&[few], 1, 1024), 2 * 2 + CLOSING);
+        let limit_of_some_containers = 1 << 30;
+        assert_eq!(connections(&[phase(None, false)], 2, limit_of_some_containers), 1 << 15);
     }
 }

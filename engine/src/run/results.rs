@@ -6,14 +6,16 @@ use super::threads::Ended;
 use super::{Host, RunOutcome, facts};
 use crate::artifact::{self, ArtifactDirectory, AtomicFile, RecordIds, RecordWriter};
 use crate::clock::WallAnchor;
+use crate::coordinator::CoordinatorReport;
 use crate::credit::RequestIds;
 use crate::http::format_uuid;
 use crate::id::PhaseId;
 use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
 use crate::reactor::CoreReport;
-use crate::record::{ErrorDetail, RequestRecord};
-use crate::report::{Collector, RunEnd, ScopeReport};
+use crate::record::{CoreWindow, ErrorDetail, RequestRecord};
+use crate::report::{ClientNotes, Collector, RunEnd, ScopeReport};
+use crate::units::Nanos;
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
 pub(super) fn write(
@@ -27,6 +29,7 @@ pub(super) fn write(
 ) -> RunOutcome {
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
+    warnings.extend(unsent(plan, &ended.coordinator.unsent));
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -35,6 +38,7 @@ pub(super) fn write(
                 problems.push(error.to_string());
                 cores.push(CoreReport {
                     histograms: vec![],
+                    windows: vec![],
                     errors: vec![],
                     counters: Default::default(),
                 });
@@ -47,6 +51,10 @@ pub(super) fn write(
         for histograms in cores.iter().filter_map(|core| core.histograms.get(phase.id.index())) {
             collector.add_histograms(phase.id, histograms);
         }
+    }
+    for summary in &ended.coordinator.phases {
+        let notes = client_notes(summary.phase, &cores, host, &ended.coordinator);
+        collector.add_client(summary.phase, notes);
     }
     let mut files = Vec::new();
     let mut lost = Vec::new();
@@ -109,8 +117,48 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
+}
+
+/// What the cores and the coordinator noted about the client over a phase that ended.
+fn client_notes(phase: PhaseId, cores: &[CoreReport], host: &Host, coordinator: &CoordinatorReport) -> ClientNotes {
+    let surroundings = &coordinator.surroundings[phase.index()];
+    let others = |processor: usize, cpu: Nanos| {
+        let idle = surroundings
+            .idle
+            .iter()
+            .find(|entry| entry.processor == processor)?
+            .idle;
+        Some(surroundings.wall.since(idle).since(cpu))
+    };
+    let windows = cores
+        .iter()
+        .zip(&host.placement.processors.cores)
+        .filter_map(|(core, processor)| {
+            let window = *core.windows.get(phase.index())?;
+            Some(CoreWindow {
+                others: processor.and_then(|processor| others(processor, window.cpu)),
+                ..window
+            })
+        });
+    ClientNotes {
+        cores: windows.collect(),
+        stall: surroundings.stall,
+        unsent: coordinator.unsent[phase.index()],
+    }
+}
+
+/// A word for each open loop that did not send its whole schedule: its offered rate was not the one that was asked for.
+fn unsent<'a>(plan: &'a Plan, counts: &'a [u64]) -> impl Iterator<Item = String> + 'a {
+    let behind = plan.phases.iter().zip(counts).filter(|(_, count)| **count > 0);
+    behind.map(|(phase, count)| {
+        format!(
+            "phase {}: {count} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
+            phase.name
+        )
+    })
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.

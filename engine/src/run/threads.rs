@@ -125,13 +125,23 @@ impl Load {
 
 type CoreThread = JoinHandle<Result<CoreReport, ReactorError>>;
 
-fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
-    let count = host.placement.processors.len();
+/// What a core says before it runs.
+struct Ready {
+    core: CoreId,
+    /// It has its driver.
+    able: bool,
+    /// It runs where it should.
+    pinned: bool,
+}
+
+fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<Exchange>, Vec<CoreThread>), RunError> {
+    let processors = &host.placement.processors.cores;
+    let count = processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
     let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
-    for (index, &processor) in host.placement.processors.iter().enumerate() {
+    for (index, &processor) in processors.iter().enumerate() {
         let id = CoreId(index as u16);
         let core_plan = CorePlan {
             id,
@@ -142,21 +152,24 @@ fn start_cores(plan: &Plan, host: &Host, journal: &Journal) -> Result<(Arc<Excha
             address: KernelAddress::new(host.address),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
+            pacing: host.profiles,
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
         };
         let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {
-            if let Some(processor) = processor {
-                affinity::pin_to(processor);
-            }
+            let pinned = processor.is_none_or(affinity::pin_to);
             limits::sharpen_timers();
-            run_core(kind, core_plan, exchange, &ready)
+            run_core(kind, core_plan, exchange, |able| {
+                let _ = ready.send(Ready { core: id, able, pinned });
+            })
         })?);
     }
     drop(ready);
-    let started = readiness.iter().take(threads.len()).filter(|&started| started).count();
-    if started == threads.len() {
+    let cores: Vec<Ready> = readiness.iter().take(threads.len()).collect();
+    if cores.iter().filter(|ready| ready.able).count() == threads.len() {
+        let refused = cores.iter().filter(|ready| !ready.pinned);
+        refused.for_each(|ready| host.placement.processors.lose(ready.core.index()));
         return Ok((exchange, threads));
     }
     // A core that could not start returns its reason; the others have nothing to do and end when told.
@@ -169,7 +182,7 @@ fn run_core(
     kind: DriverKind,
     plan: CorePlan,
     exchange: Arc<Exchange>,
-    ready: &std::sync::mpsc::Sender<bool>,
+    ready: impl FnOnce(bool),
 ) -> Result<CoreReport, ReactorError> {
     /// Tells the coordinator if the core ends in any way but the planned one.
     struct Alarm(Arc<Exchange>);
@@ -179,9 +192,7 @@ fn run_core(
         }
     }
     let alarm = Alarm(Arc::clone(&exchange));
-    let report = reactor::run_core(kind, plan, exchange, |able| {
-        let _ = ready.send(able);
-    })?;
+    let report = reactor::run_core(kind, plan, exchange, ready)?;
     std::mem::forget(alarm);
     Ok(report)
 }

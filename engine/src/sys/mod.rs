@@ -3,6 +3,7 @@
 //! Nothing here knows what a request or a phase is: `driver` is the face that `uring` and `epoll` implement: they move bytes for connection indices, `socket` opens sockets, `event_fd`
 //! wakes threads, `limits` and `affinity` talk to the host.
 
+pub(crate) mod accounting;
 pub(crate) mod affinity;
 pub(crate) mod driver;
 pub(crate) mod epoll;
