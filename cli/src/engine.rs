@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use ringload_engine::plan::Verification;
 use ringload_engine::plan::{PhaseKind, Plan};
 use ringload_engine::record::FailureClass;
 
@@ -59,6 +60,8 @@ pub(crate) struct Overrides {
     pub(crate) overwrite: bool,
     /// Scheme, host and port of the server.
     pub(crate) target: Option<String>,
+    /// How an https server proves who it is.
+    pub(crate) verification: Option<Verification>,
     /// The command line as recorded in artifacts.
     pub(crate) command: String,
     /// Root of the random streams.
@@ -88,6 +91,7 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,
         target_override: overrides.target,
+        verification: overrides.verification,
         command: overrides.command,
         benchmark_id: None,
         seed: overrides.seed,
