@@ -88,6 +88,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             streaming: requests.streaming,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: Some(Nanos::from_secs(60)),
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: images,

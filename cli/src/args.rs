@@ -45,7 +45,7 @@ pub(crate) struct Profile {
     /// Start a mock inference server inside this process and send the load there.
     ///
     /// It answers each streamed request after 20 ms and then with one token each 5 ms, on a free port of 127.0.0.1. The scheme, host and
-    /// port of the config's URL are replaced, its path is kept. Server and client share the machine's cores, so the figures describe the
+    /// port of the config's URL are replaced, its path is kept; an https URL is refused, for the mock speaks plain HTTP. Server and client share the machine's cores, so the figures describe the
     /// tool and not a server.
     #[arg(long)]
     pub(crate) mock: bool,
@@ -80,6 +80,19 @@ pub(crate) struct Profile {
     /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
     #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',')]
     pub(crate) source_address: Vec<IpAddr>,
+
+    /// Trust only the root certificates of this PEM file for an https address [default: the roots that this system trusts].
+    ///
+    /// The load and the control hooks use them. As with `curl --cacert`, the system's roots do not count then. A server's self-signed certificate
+    /// works as its own root, unless it is marked as an authority (CA:TRUE).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure", "mock"])]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Do not check who the server of an https address is. Anyone on the way can then read and change the requests, API key included.
+    ///
+    /// A warning says so on the console, and the artifacts record it.
+    #[arg(long, conflicts_with = "mock")]
+    pub(crate) insecure: bool,
 
     /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
     #[arg(long, value_name = "WHAT")]
@@ -220,6 +233,20 @@ mod tests {
                 ),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn trust_is_one_file_or_none_at_all_and_no_matter_of_the_mock() {
+        let given = profile("ringload profile -c a.yaml --ca-file roots.pem");
+        assert_eq!((given.ca_file, given.insecure), (Some("roots.pem".into()), false));
+        assert!(profile("ringload profile -c a.yaml --insecure").insecure);
+        for line in [
+            "ringload profile -c a.yaml --insecure --ca-file roots.pem",
+            "ringload profile --mock --insecure",
+            "ringload profile --mock --ca-file roots.pem",
+        ] {
+            assert_eq!(parse(line).err(), Some(ErrorKind::ArgumentConflict), "{line}");
         }
     }
 

@@ -187,6 +187,7 @@ impl LoadedCore {
             routes: Routes::new(&[address], &[]),
             connects_in_flight: connects_in_flight(1),
             connection_reuse: plan.endpoint.connection_reuse,
+            tls: None,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),

@@ -2,19 +2,22 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    Verification,
 };
-use ringload_engine::run::Pacing;
+use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
 use crate::phase::{Phase, number};
-use crate::run::{Run, Running};
+use crate::run::{Run, Running, driver_under_test};
 
 const MODEL: &str = "mock-model";
 const PATH: &str = "/v1/chat/completions";
@@ -33,6 +36,7 @@ pub struct Scenario {
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    driver: DriverChoice,
     pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
@@ -40,6 +44,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    tls: Option<Verification>,
 }
 
 impl Scenario {
@@ -60,6 +65,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            driver: driver_under_test(),
             pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
@@ -67,6 +73,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            tls: None,
         }
     }
 
@@ -141,6 +148,13 @@ impl Scenario {
         self
     }
 
+    /// What moves the bytes, whatever the environment says.
+    #[must_use]
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
+        self
+    }
+
     /// How cores wait.
     #[must_use]
     pub fn pacing(mut self, pacing: Pacing) -> Self {
@@ -205,6 +219,13 @@ impl Scenario {
         self
     }
 
+    /// Speaks TLS, and verifies the server like this.
+    #[must_use]
+    pub fn tls(mut self, verification: Verification) -> Self {
+        self.tls = Some(verification);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -220,18 +241,21 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(
-            self.plan(directory),
-            self.cores,
-            self.pacing,
-            self.source_addresses,
-            temporary,
-        )
+        let plan = self.plan(directory);
+        let options = RunOptions {
+            cores: CoreChoice::Count(self.cores),
+            driver: self.driver,
+            source_addresses: self.source_addresses,
+            pacing: self.pacing,
+            interrupt: Arc::new(Interrupt::new()),
+        };
+        Running::start(plan, options, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {
         let authority = self.address.to_string();
-        let origin = format!("http://{authority}");
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{authority}");
         let target = Target {
             url: format!("{origin}{PATH}"),
             host: self.host.clone().unwrap_or_else(|| self.address.ip().to_string()),
@@ -265,6 +289,7 @@ impl Scenario {
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                tls: self.tls.clone(),
                 control_headers: Vec::new(),
             },
             requests,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
-use crate::engine::{self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source};
+use crate::engine::{
+    self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source, Verification,
+};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::signals::Watch;
@@ -24,6 +26,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         output_directory: output_directory(args),
         overwrite: args.overwrite,
         target: mock.as_ref().map(|mock| mock.url()),
+        verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
     };
@@ -138,6 +141,12 @@ fn failed(block: &str) -> Exit {
     Exit::RunFailed
 }
 
+/// How an https server proves who it is, as far as the command line says so.
+fn verification(args: &Profile) -> Option<Verification> {
+    let file = args.ca_file.clone().map(Verification::CaFile);
+    file.or_else(|| args.insecure.then_some(Verification::Off))
+}
+
 /// The artifact directory as far as the command line decides it.
 fn output_directory(args: &Profile) -> Option<PathBuf> {
     match (&args.output_artifact_dir, &args.config) {
@@ -232,6 +241,8 @@ mod tests {
             driver: DriverFlag::Auto,
             source_address: Vec::new(),
             pacing: PacingFlag::Auto,
+            ca_file: None,
+            insecure: false,
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,

@@ -8,7 +8,7 @@ use super::headers;
 use super::hooks::{self, ResetKvCache, ServerProfiler};
 use super::schema::ENDPOINT;
 use super::tree::Position;
-use super::url::{Url, UrlFault};
+use super::url::Url;
 
 /// The server and how requests are sent to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,15 +202,8 @@ fn one_url(field: &Field<'_>) -> Option<(Url, String)> {
             let scheme = if text.contains("://") { "" } else { "http://" };
             Some((url, format!("{scheme}{text}")))
         }
-        Err(UrlFault::Wrong(fault)) => {
+        Err(fault) => {
             field.report(format!("found {}; {fault}", field.found()));
-            None
-        }
-        Err(UrlFault::Tls) => {
-            field.refuse(
-                "https (TLS)",
-                "use an http address, for example of a local proxy that adds TLS",
-            );
             None
         }
     }

@@ -47,7 +47,7 @@ pub use url::Url;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
-pub(crate) use url::UrlFault;
+pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
 use diagnostic::Sink;

@@ -55,6 +55,18 @@ pub enum EndpointKind {
     Chat,
 }
 
+/// How a server proves who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Verification {
+    /// By a certificate under one of the roots that this host trusts.
+    #[default]
+    SystemRoots,
+    /// By a certificate under one of the roots of this PEM file, and no others.
+    CaFile(PathBuf),
+    /// It need not.
+    Off,
+}
+
 /// Where requests go and how they are judged.
 #[derive(Debug, Clone)]
 pub struct EndpointPlan {
@@ -68,6 +80,8 @@ pub struct EndpointPlan {
     pub connection_reuse: ConnectionReuse,
     /// Longest life of one request from its start; `None` waits without limit.
     pub request_timeout: Option<Nanos>,
+    /// How the server proves who it is; `None` speaks plain HTTP.
+    pub tls: Option<Verification>,
     /// Headers that control requests carry (authorisation and the user's own), name and value.
     pub control_headers: Vec<(String, String)>,
 }

@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering;
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
-use super::pacing::{Profile, Profiles, Wait};
+use super::pacing::{Profile, Profiles};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
+use super::sealed::TlsCore;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
@@ -68,6 +69,8 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) routes: Routes,
     pub(super) connection_reuse: ConnectionReuse,
+    /// With TLS, what the connections share.
+    pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
     profiles: Profiles,
     /// How to wait, and how much to send at once: follows from the phases that are open.
@@ -127,6 +130,7 @@ impl<D: Driver> Core<D> {
             ids: plan.ids,
             routes: plan.routes,
             connection_reuse: plan.connection_reuse,
+            tls: plan.tls.map(TlsCore::new),
             request_timeout: plan.request_timeout,
             profiles: plan.pacing,
             profile: plan.pacing.with(false),
@@ -337,7 +341,11 @@ impl<D: Driver> Core<D> {
 
     fn act_on_deadlines(&mut self, now: Nanos) {
         while let Some(index) = self.cancels.take_due(now) {
-            self.cancel(index, now);
+            if self.slab.get(index).state == State::Parting {
+                self.close(index);
+            } else {
+                self.cancel(index, now);
+            }
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
@@ -369,9 +377,6 @@ impl<D: Driver> Core<D> {
             }
             let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
             let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
-            place.sending = true;
-            place.operations += 1;
-            let (generation, socket) = (place.generation, place.raw_socket());
             let block = &self.images.ids;
             self.driver.prepare_request(index, image, |out| {
                 http::patch_ids(
@@ -383,8 +388,15 @@ impl<D: Driver> Core<D> {
                     out,
                 )
             });
-            self.driver.send(index, generation, socket, 0);
             submitted += 1;
+            if place.tls.is_some() {
+                self.send_first_piece(index, now);
+                continue;
+            }
+            place.sending = true;
+            place.operations += 1;
+            let (generation, socket) = (place.generation, place.raw_socket());
+            self.driver.send(index, generation, socket, 0);
         }
         self.health.sent();
     }
@@ -414,14 +426,15 @@ impl<D: Driver> Core<D> {
         }
         // While the ramp holds a connect back it is the network or the server that takes its time.
         self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
-        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
-        let span = match wait {
-            Wait::Sleep(span) if self.to_send.is_empty() => span,
-            Wait::Sleep(_) | Wait::Spin => {
-                self.health.waits(now, Nanos::ZERO);
-                return self.driver.turn(Nanos::ZERO, &mut self.completions);
-            }
+        let span = if self.to_send.is_empty() {
+            self.profile.sleep(now, self.next_deadline(), self.is_loaded())
+        } else {
+            Nanos::ZERO
         };
+        if span == Nanos::ZERO {
+            self.health.waits(now, Nanos::ZERO);
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
+        }
         let hungry = self
             .phases
             .iter()

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::http::{FailureKind, HttpError, ResponseFailure};
 use crate::record::{ErrorDetail, FailureClass};
+use crate::tls;
 use crate::units::Nanos;
 
 fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetail {
@@ -56,6 +57,26 @@ pub(super) fn broken(errno: i32) -> ErrorDetail {
         None,
         format!("connection broke: {error}"),
     )
+}
+
+/// No agreement on TLS.
+pub(super) fn handshake(error: &rustls::Error) -> ErrorDetail {
+    let reason = tls::explain(error);
+    detail(FailureClass::TlsFailed, None, format!("TLS handshake: {reason}"))
+}
+
+/// The server closed the connection in the middle of the handshake.
+pub(super) fn handshake_cut() -> ErrorDetail {
+    detail(
+        FailureClass::TlsFailed,
+        None,
+        "TLS handshake: the server closed the connection; does it speak TLS on this port?".to_owned(),
+    )
+}
+
+/// The connection does not carry the TLS that was agreed on.
+pub(super) fn tls(error: &rustls::Error) -> ErrorDetail {
+    detail(FailureClass::TlsFailed, None, format!("TLS: {}", tls::explain(error)))
 }
 
 /// Bytes that are no response, or an end in the wrong place.

@@ -64,6 +64,8 @@ pub enum FailureClass {
     LocalPortsExhausted = 17,
     /// No connection: the process may open no more files.
     DescriptorsExhausted = 18,
+    /// The TLS handshake failed, or the bytes of a connection are not the TLS that was agreed on.
+    TlsFailed = 19,
 }
 
 impl FailureClass {
@@ -90,6 +92,7 @@ impl FailureClass {
             Self::Truncated => "RequestTruncated",
             Self::LocalPortsExhausted => "LocalPortsExhaustedError",
             Self::DescriptorsExhausted => "DescriptorsExhaustedError",
+            Self::TlsFailed => "TlsError",
         }
     }
 }

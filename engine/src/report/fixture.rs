@@ -66,6 +66,7 @@ pub(crate) fn plan() -> Plan {
             streaming: true,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: None,
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: RequestImages {

@@ -246,7 +246,8 @@ const RULES: [Rule; 13] = [
         unit: Unit::Share,
         measure: |figures| Measure::new(figures.unsent_share, Some(0.001), Some(0.01)),
         meaning: "of the arrivals were due and never sent, although nothing but the client kept them back",
-        remedy: "raise the limit of file descriptors (ulimit -n), use more cores (--cores), or lower the rate",
+        remedy: "raise the limit of file descriptors (ulimit -n) if requests were kept back for want of a connection; else use more cores \
+                 (--cores), keep other programs off them, or lower the rate",
     },
     Rule {
         figure: "kept_back",

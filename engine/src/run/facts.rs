@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
+use crate::plan::Verification;
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
 
@@ -26,8 +27,22 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
         "buffer_shortages": counters.buffer_shortages,
         "connections_opened": counters.connections,
         "reconnects": counters.reconnects,
+        "tls_handshakes": counters.handshakes,
+        "tls_resumptions": counters.resumptions,
         "resends": counters.resends,
     })
+}
+
+/// How servers were verified.
+fn verification(verification: &Verification) -> Value {
+    match verification {
+        Verification::SystemRoots => json!({ "verification": "system-roots" }),
+        Verification::CaFile(path) => json!({ "verification": "ca-file", "ca_file": path }),
+        Verification::Off => json!({
+            "verification": "none",
+            "warning": "--insecure: nobody checked that the server is the one that endpoint.url names",
+        }),
+    }
 }
 
 /// The kernel's release, as uname(1) prints it.
@@ -52,6 +67,9 @@ pub(super) fn collect(
         run.insert("driver_reason".into(), json!(reason));
     }
     run.insert("kernel".into(), json!(kernel()));
+    if let Some(tls) = &host.tls {
+        run.insert("tls".into(), verification(tls.verification()));
+    }
     run.insert("seed".into(), json!(seed));
     run.insert(
         "cores".into(),

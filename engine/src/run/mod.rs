@@ -38,6 +38,7 @@ use crate::reactor::{self, Chosen, Profiles, ReactorError};
 pub use crate::reactor::{DriverChoice, Pacing};
 use crate::report::Report;
 use crate::sys::affinity;
+use crate::tls::{TlsClient, TlsError};
 use crate::units::Nanos;
 
 /// How often the observer is called.
@@ -104,6 +105,9 @@ pub enum RunError {
     /// The driver cannot be used.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
+    /// TLS cannot be used as asked.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A control hook failed before the load.
     #[error(transparent)]
     Control(#[from] HookError),
@@ -176,6 +180,7 @@ impl RunError {
             Self::Cores { .. }
                 | Self::SourceAddress { .. }
                 | Self::Processors { .. }
+                | Self::Tls(TlsError::CaFile { .. } | TlsError::Name { .. })
                 | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
@@ -187,6 +192,10 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, &options.cores)?;
+    let tls = plan.endpoint.tls.as_ref();
+    let tls = tls
+        .map(|verification| TlsClient::new(&plan.endpoint.target.host, verification).map(Arc::new))
+        .transpose()?;
     let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
     let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target, &sources)
@@ -196,6 +205,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         pacing: options.pacing,
         placement,
         addresses,
+        tls,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
@@ -225,7 +235,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     // What follows is work for all processors.
     drop(caller);
     if ended.coordinator.hook_abandoned {
-        let warning = hooks::stop_after_given_up_call(plan);
+        let warning = hooks::stop_after_given_up_call(plan, host.tls.as_deref());
         ended.coordinator.outcome.warnings.extend(warning);
     }
     let mut outcome = results::write(
@@ -282,6 +292,8 @@ struct Host {
     pacing: Pacing,
     profiles: Profiles,
     addresses: Addresses,
+    /// Shared by all cores and the control client; `None` without TLS.
+    tls: Option<Arc<TlsClient>>,
     driver: Chosen,
 }
 
@@ -301,7 +313,7 @@ fn start_load(
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
-    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
+    let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }

@@ -129,6 +129,25 @@ pub(crate) fn try_source(source: IpAddr) -> io::Result<()> {
     bind_source(socket.as_fd(), &source)
 }
 
+/// Sends what the kernel takes at once of the last words on a socket that will be shut down. Nobody depends on their arrival.
+pub(crate) fn send_last(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    // SAFETY: the kernel reads a live slice of that length during the call.
+    unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+}
+
+/// Ends the own direction: the peer reads what was sent, and then an end.
+pub(crate) fn shut_down_sending(socket: BorrowedFd<'_>) {
+    // SAFETY: no pointers. A socket that the peer has reset has nothing to end.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+}
+
 /// Ends both directions, so that every pending operation on the socket completes soon.
 pub(crate) fn shut_down(socket: BorrowedFd<'_>) {
     // SAFETY: no pointers. ENOTCONN (never connected, or reset by the peer) is fine: nothing is pending then.

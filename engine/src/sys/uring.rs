@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, Tag};
-use super::send_slots::{ID_BLOCK_BYTES, SendSlots};
+use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, OwnBytes, Tag};
+use super::send_slots::{ID_BLOCK_BYTES, Payload, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -211,6 +211,18 @@ impl Ring {
         }
     }
 
+    fn send_payload(&mut self, index: u32, generation: u32, socket: RawFd, payload: Payload, offset: usize) {
+        let message = self.slots.message(index, payload, offset);
+        let tag = Tag {
+            index,
+            generation,
+            operation: Operation::Send,
+        };
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
+        self.push(&entry.build().user_data(tag.to_user_data()));
+    }
+
     fn enter_now(&mut self) -> io::Result<usize> {
         self.counters.enters += 1;
         let pending = self.ring.submission().len() as u32;
@@ -285,15 +297,15 @@ impl Driver for Ring {
     }
 
     fn send(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
-        let message = self.slots.message(index, offset);
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Send,
-        };
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
-        self.push(&entry.build().user_data(tag.to_user_data()));
+        self.send_payload(index, generation, socket, Payload::Request, offset);
+    }
+
+    fn own_bytes(&mut self, index: u32) -> OwnBytes<'_> {
+        self.slots.own_bytes(index)
+    }
+
+    fn send_own(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
+        self.send_payload(index, generation, socket, Payload::Own, offset);
     }
 
     fn watch(&mut self, event: RawFd) {

@@ -8,7 +8,7 @@ fn endpoint_mistakes_name_their_key() {
     endpoint_mistake("urls: []", ".urls", "at least one URL");
     endpoint_mistake("url: [http://a, http://b]", ".url", "several URLs");
     endpoint_mistake("url: http://a, urls: [http://b]", ".urls", "exclude each other");
-    endpoint_mistake("url: https://h", ".url", "not supported by ringload yet: https (TLS)");
+    endpoint_mistake("url: ftp://h", ".url", "the scheme must be http or https");
     endpoint_mistake(
         "url: \"unix:/run/server.sock\"",
         ".url",

@@ -9,7 +9,7 @@ use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt};
 use super::head::{Head, MAX_HEAD_BYTES};
 use super::scratch::{Carry, ScratchPool};
 use super::sse::EventSplitter;
-use super::stream::ChatStream;
+use super::stream::{ChatEvents, ChatStream};
 use super::usage::TokenUsage;
 
 /// Largest body that is not a stream. Streams have no bound; their events do.
@@ -163,6 +163,11 @@ impl ResponseReader {
     /// a time to its first token would mean nothing. Valid from the end of the head.
     pub fn is_event_stream(&self) -> bool {
         self.sink == Sink::Events
+    }
+
+    /// Whether the response is complete with the end of the connection and in no other way, and so needs proof that the server ended it.
+    pub fn lasts_until_close(&self) -> bool {
+        self.state == State::Body && matches!(self.body, Body::UntilClose) && self.failure.is_none()
     }
 
     /// The server's last token counts.
@@ -336,9 +341,7 @@ impl ResponseReader {
                 } = self;
                 // An error ends the interest in a stream, not the reading of its body.
                 if failure.is_none() {
-                    events.feed(payload, carry, pool, |event, pool| {
-                        chat.event(event, pool, feed, failure)
-                    })?;
+                    events.feed(payload, carry, pool, ChatEvents { chat, feed, failure })?;
                 }
             }
             Sink::Answer if self.carry.is_empty() && self.body.is_done() => {
@@ -383,7 +386,7 @@ impl ResponseReader {
         match self.sink {
             Sink::Events => {
                 if failure.is_none() {
-                    events.finish(carry, pool, |event, pool| chat.event(event, pool, feed, failure));
+                    events.finish(carry, pool, ChatEvents { chat, feed, failure });
                 }
                 if failure.is_none() {
                     *failure = chat.verdict().map(Box::new);
