@@ -380,7 +380,7 @@ impl<D: Driver> Core<D> {
     pub(super) fn close(&mut self, index: u32) {
         let place = self.slab.get(index);
         let connecting = place.state == State::Connecting && place.operations > 0;
-        self.lost += u64::from(place.state != State::Connecting);
+        self.lost += u64::from(!matches!(place.state, State::Connecting | State::Handshaking));
         if place.tls.is_some() {
             self.say_farewell(index);
         }
