@@ -12,6 +12,7 @@
 pub mod binary;
 pub mod books;
 pub mod isolation;
+pub mod peak;
 pub mod phase;
 pub mod program;
 pub mod record;

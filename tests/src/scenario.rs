@@ -241,14 +241,15 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
+        let plan = self.plan(directory);
         let options = RunOptions {
             cores: CoreChoice::Count(self.cores),
             driver: self.driver,
-            source_addresses: self.source_addresses.clone(),
+            source_addresses: self.source_addresses,
             pacing: self.pacing,
             interrupt: Arc::new(Interrupt::new()),
         };
-        Running::start(self.plan(directory), options, temporary)
+        Running::start(plan, options, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {

@@ -9,13 +9,14 @@
 //! | T03 client stopped for 500 ms | `timing: a_client_that_was_stopped_…` |
 //! | T04 server freezes | `accuracy: a_stall_within_the_run_…`, `open_loop: a_stalling_server_…` |
 //! | T06, T07 waiting at the cap, two clocks | `open_loop: an_arrival_that_finds_the_cap_full_…`, `timing: delays_and_rates_…` |
+//! | T08 a busy loop beside the only core | `verdict: a_busy_loop_beside_the_only_core_…` |
 //! | T09 delays and rates by arithmetic | `timing: delays_and_rates_…`, `artifacts: throughput_times_the_window_…` |
 //! | T10 plateau | `closed_loop: the_concurrency_is_held_…`, `two_cores_share_…` |
 //! | T12 a request that never ends | `timing: a_request_that_never_ends_…`, `phases: without_grace_…` |
 //! | T15 the first of two limits, with the reason | `phases: whichever_of_requests_and_duration_…` |
 //! | T16 hangs are cut after the grace period | `timing: requests_that_hang_…`, `phases: a_grace_period_is_measured_…` |
 //! | T17 grace not needed, grace 0 | `phases: a_grace_period_that_is_not_needed_…`, `without_grace_…` |
-//! | T18 storm of cancellations at 1,024 | `timing: a_storm_of_cancellations_…`, `cancellation: *`; connects per turn: `regressions: a_burst_of_connects_…` |
+//! | T18 storm of cancellations at 1,024 | `timing: a_storm_of_cancellations_…`, `connections: t18_…`, `connects_on_their_way_are_bounded` |
 //! | T21 high constant rate | `timing: a_high_rate_…`; jitter: the bench `send_lag` |
 //! | T23 seamless or not | `seamless: *`, `phases: phases_run_in_order_…` |
 //! | T24 long grace is advised on | `engine/src/plan/build/tests.rs` |
@@ -25,14 +26,12 @@
 //! | P02 64 KiB of locked memory | `little_locked_memory_…`, `locked_memory_for_one_core_of_two_…` |
 //! | P05 features missing | `a_kernel_without_the_features_…`, `epoll_works_without_its_newest_call` |
 //! | P06 5,000 streams on one core | `scale: five_thousand_streams_…` |
+//! | P07, P08, P09, P14 races of a connection's end | `connections: p07_…`, `p08_p14_…`, `p09_…` |
 //! | P10 writes outstanding at the end | `cli: a_signal_ends_the_run_…`, `interrupt: a_profiler_that_runs_is_stopped` |
 //! | P11 many sleeps of 50 us | `timing: a_high_rate_…` (20,000/s) |
 //! | P12 each timer at its own time | `engine/src/reactor/deadline.rs`, `cancellation: leftover_disconnects_…` |
-//! | P13 more data than buffers, resets | `a_core_without_a_free_buffer_…` |
-//! | P15 processor time of each core | `every_core_tells_…` |
-//!
-//! T08 (a busy loop beside the only core) and the warning of P15 are the client verdict's; P07, P08, P09 and P14 (races of a connection's end) are
-//! the connection tests'.
+//! | P13 more data than buffers, resets | `a_core_without_a_free_buffer_…`, `connections: p06_p13_…` |
+//! | P15 processor time of each core | `every_core_tells_…`; the warning: `verdict: *` |
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Command;

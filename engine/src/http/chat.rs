@@ -1,5 +1,6 @@
 //! What one OpenAI chat chunk, or one whole chat answer, means for a measurement.
 
+use super::chunk_shape::Holes;
 use super::json::{Cursor, Invalid, Kind};
 use super::usage::TokenUsage;
 
@@ -43,9 +44,22 @@ pub(super) struct ChatFacts<'a> {
     pub(super) error: Option<&'a [u8]>,
 }
 
+/// The facts that are not values of the object.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Signs {
+    pub(super) content: bool,
+    pub(super) output: bool,
+    pub(super) finished: bool,
+}
+
 impl<'a> ChatFacts<'a> {
     /// Reads one JSON text. Only the first choice counts.
     pub(super) fn read(json: &'a [u8], shape: Shape) -> Result<Self, Invalid> {
+        Self::read_noting(json, shape, &mut Holes::default())
+    }
+
+    /// Reads one JSON text and notes the values that may differ in another one without a change of these facts.
+    pub(super) fn read_noting(json: &'a [u8], shape: Shape, holes: &mut Holes) -> Result<Self, Invalid> {
         let mut cursor = Cursor::new(json);
         let mut facts = Self::default();
         let mut expected = false;
@@ -56,7 +70,7 @@ impl<'a> ChatFacts<'a> {
                         (facts.content, facts.output, facts.finished) = (false, false, false);
                         if cursor.kind()? == Kind::Array {
                             return cursor.array(|cursor, index| match index {
-                                0 => facts.choice(cursor, shape),
+                                0 => facts.choice(cursor, shape, holes),
                                 _ => cursor.skip().map(drop),
                             });
                         }
@@ -66,7 +80,8 @@ impl<'a> ChatFacts<'a> {
                     b"usage" => facts.usage = TokenUsage::read(cursor)?,
                     b"error" => facts.error = Some(cursor.skip()?).filter(|value| is_truthy(value)),
                     _ => {
-                        cursor.skip()?;
+                        let value = cursor.skip()?;
+                        holes.note_any(value, cursor.position());
                     }
                 }
                 Ok(())
@@ -84,7 +99,16 @@ impl<'a> ChatFacts<'a> {
         })
     }
 
-    fn choice(&mut self, cursor: &mut Cursor<'a>, shape: Shape) -> Result<(), Invalid> {
+    /// What the object says by its form alone.
+    pub(super) fn signs(&self) -> Signs {
+        Signs {
+            content: self.content,
+            output: self.output,
+            finished: self.finished,
+        }
+    }
+
+    fn choice(&mut self, cursor: &mut Cursor<'a>, shape: Shape, holes: &mut Holes) -> Result<(), Invalid> {
         if cursor.kind()? != Kind::Object {
             return cursor.skip().map(drop);
         }
@@ -93,22 +117,22 @@ impl<'a> ChatFacts<'a> {
                 self.finished = cursor.is_non_empty_string()?;
                 Ok(())
             }
-            name if name == shape.message() => self.message(cursor),
+            name if name == shape.message() => self.message(cursor, holes),
             _ => cursor.skip().map(drop),
         })
     }
 
     /// Role, empty strings and nulls are no content. Tool calls are output unless the same message carries reasoning:
     /// a reader of the stream would show the reasoning first.
-    fn message(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+    fn message(&mut self, cursor: &mut Cursor<'a>, holes: &mut Holes) -> Result<(), Invalid> {
         if cursor.kind()? != Kind::Object {
             return cursor.skip().map(drop);
         }
         let (mut text, mut reasoning, mut tool) = (false, false, false);
         cursor.object(|cursor, name| {
             match name.unescaped(&mut [0; 32]) {
-                b"content" => text = cursor.is_non_empty_string()?,
-                b"reasoning_content" | b"reasoning" => reasoning |= cursor.is_non_empty_string()?,
+                b"content" => text = has_text(cursor, holes)?,
+                b"reasoning_content" | b"reasoning" => reasoning |= has_text(cursor, holes)?,
                 b"tool_calls" => tool = has_tool_text(cursor)?,
                 _ => {
                     cursor.skip()?;
@@ -120,6 +144,17 @@ impl<'a> ChatFacts<'a> {
         self.output = text || (tool && !reasoning);
         Ok(())
     }
+}
+
+/// Consumes the next value and tells whether it is a string that is not empty; such a one is noted.
+fn has_text(cursor: &mut Cursor<'_>, holes: &mut Holes) -> Result<bool, Invalid> {
+    cursor.kind()?;
+    let start = cursor.position();
+    let found = cursor.is_non_empty_string()?;
+    if found {
+        holes.note_text(start, cursor.position());
+    }
+    Ok(found)
 }
 
 /// Consumes the next value and tells whether it is the string `wanted`.

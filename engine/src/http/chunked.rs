@@ -96,6 +96,21 @@ impl ChunkedDecoder {
                     }
                 }
                 State::Done => break,
+                State::DataCr if bytes[at..].starts_with(b"\r\n") => {
+                    self.state = State::SizeStart;
+                    at += 2;
+                }
+                State::SizeStart => match plain_size_line(&bytes[at..]) {
+                    Some((size, len)) => {
+                        self.remaining = size;
+                        self.state = State::Data;
+                        at += len;
+                    }
+                    None => {
+                        self.framing_byte(byte)?;
+                        at += 1;
+                    }
+                },
                 _ => {
                     self.framing_byte(byte)?;
                     at += 1;
@@ -147,6 +162,22 @@ impl ChunkedDecoder {
         }
         Ok(())
     }
+}
+
+/// A size line at the start of `bytes` as nearly all of them are: up to seven digits, not zero, and CRLF. Size and length of the line.
+fn plain_size_line(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (at, &byte) in bytes.iter().take(8).enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            b'\r' if size > 0 && bytes.get(at + 1) == Some(&b'\n') => return Some((size, at + 2)),
+            _ => return None,
+        };
+        size = size << 4 | u64::from(digit);
+    }
+    None
 }
 
 /// Value of an ASCII hexadecimal digit.

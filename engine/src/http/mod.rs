@@ -11,6 +11,7 @@
 
 mod body;
 mod chat;
+mod chunk_shape;
 mod chunked;
 mod encode;
 mod error;

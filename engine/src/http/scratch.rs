@@ -1,13 +1,16 @@
-//! Buffers for bytes that straddle reads, shared by the connections of one core.
+//! Buffers for bytes that straddle reads, and shapes of chunks, shared by the connections of one core.
 //!
 //! Thousands of streams are open at once, but only those whose last read ended inside an event hold bytes. Buffers
 //! therefore belong to the core and are lent: memory follows the number of straddling reads, not of connections.
+
+use super::chunk_shape::ChunkShapes;
 
 /// Idle buffers of one core. Takes never fail: an empty pool allocates, and the buffer joins the pool when it comes back.
 #[derive(Debug)]
 pub struct ScratchPool {
     idle: Vec<Vec<u8>>,
     bytes_each: usize,
+    pub(super) shapes: ChunkShapes,
 }
 
 impl ScratchPool {
@@ -19,6 +22,7 @@ impl ScratchPool {
         Self {
             idle: (0..buffers).map(|_| Vec::with_capacity(bytes_each)).collect(),
             bytes_each: bytes_each.max(1),
+            shapes: ChunkShapes::default(),
         }
     }
 

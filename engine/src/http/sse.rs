@@ -33,8 +33,8 @@ impl EventSplitter {
         }
     }
 
-    /// Takes the next piece of the stream and hands every event it completes to `on_event`, in place where the piece
-    /// holds it whole. What is left over moves to `carry`. `on_event` answers whether it wants further events.
+    /// Takes the next piece of the stream and hands every event it completes to `consumer`, in place where the piece
+    /// holds it whole. What is left over moves to `carry`.
     ///
     /// # Errors
     /// [`HttpError::EventTooLarge`] as soon as the current event is known to pass [`MAX_EVENT_BYTES`].
@@ -43,7 +43,7 @@ impl EventSplitter {
         piece: &[u8],
         carry: &mut Carry,
         pool: &mut ScratchPool,
-        mut on_event: impl FnMut(Event<'_>, &mut ScratchPool) -> Wanted,
+        mut consumer: impl Consumer,
     ) -> Result<(), HttpError> {
         let mut at = 0;
         loop {
@@ -51,6 +51,14 @@ impl EventSplitter {
                 // The other half of the blank line that ended the event before.
                 self.after_cr = false;
                 at += 1;
+            }
+            if carry.is_empty()
+                && at < piece.len()
+                && let Some(len) = self.recognised(&piece[at..], &mut consumer, pool)
+            {
+                at += len;
+                self.after_cr = piece[at - 1] == b'\r';
+                continue;
             }
             let Some(end) = self.next_end(piece, at) else {
                 let rest = &piece[at..];
@@ -66,10 +74,13 @@ impl EventSplitter {
                 return Err(HttpError::EventTooLarge);
             }
             let wanted = if carry.is_empty() {
-                on_event(self.take_event(part), pool)
+                consumer.event(self.take_event(part), pool)
             } else {
                 carry.append(part, pool);
-                let wanted = on_event(self.take_event(carry.bytes()), pool);
+                let wanted = match self.recognised(carry.bytes(), &mut consumer, pool) {
+                    Some(_) => Wanted::More,
+                    None => consumer.event(self.take_event(carry.bytes()), pool),
+                };
                 carry.release(pool);
                 wanted
             };
@@ -80,16 +91,22 @@ impl EventSplitter {
     }
 
     /// The stream is over: bytes without a blank line behind them are a last event.
-    pub(super) fn finish(
-        &mut self,
-        carry: &mut Carry,
-        pool: &mut ScratchPool,
-        mut on_event: impl FnMut(Event<'_>, &mut ScratchPool) -> Wanted,
-    ) {
+    pub(super) fn finish(&mut self, carry: &mut Carry, pool: &mut ScratchPool, mut consumer: impl Consumer) {
         if !carry.is_empty() {
-            on_event(self.take_event(carry.bytes()), pool);
+            consumer.event(self.take_event(carry.bytes()), pool);
             carry.release(pool);
         }
+    }
+
+    /// The length of the event at the start of `bytes`, if the consumer took it as one that it knows.
+    fn recognised(&mut self, bytes: &[u8], consumer: &mut impl Consumer, pool: &mut ScratchPool) -> Option<usize> {
+        // The mark belongs to the stream, not to the event: what is known of an event that begins with one is not true here.
+        if self.first && bytes.starts_with(BYTE_ORDER_MARK) {
+            return None;
+        }
+        let len = consumer.recognise(bytes, pool)?;
+        self.first = false;
+        Some(len)
     }
 
     fn take_event<'a>(&mut self, bytes: &'a [u8]) -> Event<'a> {
@@ -127,6 +144,16 @@ impl EventSplitter {
     }
 }
 
+/// Who takes the events.
+pub(super) trait Consumer {
+    /// Takes the event at the start of `bytes`, if it knows where it ends without looking for the blank line; answers its length. It must not be
+    /// longer than [`MAX_EVENT_BYTES`], and end where [`EventSplitter`] would end it. After an event that was taken so, more are wanted.
+    fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize>;
+
+    /// Takes an event; answers whether it wants further events.
+    fn event(&mut self, event: Event<'_>, pool: &mut ScratchPool) -> Wanted;
+}
+
 /// Whether a consumer of events wants more of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -154,6 +181,11 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Event<'a> {
+    /// The whole event, with its blank line unless the stream ended before it.
+    pub(super) fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// Sorts the lines. Fields other than `data` and `event` have no meaning here.
     pub(super) fn fields(self) -> Fields<'a> {
         let mut fields = Fields::default();
@@ -171,6 +203,13 @@ impl<'a> Event<'a> {
             }
         }
         fields
+    }
+
+    /// Where the data begins in [`Event::bytes`]; `None` unless it is one line and the event has its blank line.
+    pub(super) fn data_at(self, fields: &Fields<'_>) -> Option<usize> {
+        // CR LF would be one line end: of a blank line that ends so, the event has the CR alone.
+        let ended = matches!(self.0, [.., b'\n', b'\n' | b'\r'] | [.., b'\r', b'\r']);
+        (ended && fields.data_lines == 1).then(|| fields.data.as_ptr().addr() - self.0.as_ptr().addr())
     }
 
     /// Calls `read` with the event's data. Several data lines are joined by LF in a borrowed buffer; one is read in place.
@@ -199,7 +238,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
             let value = &line[colon + 1..];
             (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
         }
-        None => (line, &[]),
+        None => (line, &line[line.len()..]),
     }
 }
 
@@ -227,6 +266,23 @@ impl<'a> Iterator for Lines<'a> {
 mod tests {
     use super::*;
 
+    /// A consumer that knows no event beforehand.
+    struct Take<F>(F);
+
+    impl<F: FnMut(Event<'_>, &mut ScratchPool) -> Wanted> Consumer for Take<F> {
+        fn recognise(&mut self, _: &[u8], _: &mut ScratchPool) -> Option<usize> {
+            None
+        }
+
+        fn event(&mut self, event: Event<'_>, pool: &mut ScratchPool) -> Wanted {
+            (self.0)(event, pool)
+        }
+    }
+
+    fn take<F: FnMut(Event<'_>, &mut ScratchPool) -> Wanted>(event: F) -> Take<F> {
+        Take(event)
+    }
+
     /// Data, error flag and comment of each event that has any of them.
     type Seen = Vec<(String, bool, Option<String>)>;
 
@@ -245,10 +301,15 @@ mod tests {
         let (mut splitter, mut carry, mut seen) = (EventSplitter::new(), Carry::default(), Seen::new());
         for piece in pieces {
             splitter
-                .feed(piece, &mut carry, &mut pool, |event, pool| note(&mut seen, event, pool))
+                .feed(
+                    piece,
+                    &mut carry,
+                    &mut pool,
+                    take(|event, pool| note(&mut seen, event, pool)),
+                )
                 .unwrap();
         }
-        splitter.finish(&mut carry, &mut pool, |event, pool| note(&mut seen, event, pool));
+        splitter.finish(&mut carry, &mut pool, take(|event, pool| note(&mut seen, event, pool)));
         assert_eq!(pool.idle(), 2, "a buffer was not given back");
         seen
     }
@@ -298,7 +359,7 @@ mod tests {
             for _ in 0..3 {
                 let event = format!("data: a{end}{end}");
                 splitter
-                    .feed(event.as_bytes(), &mut carry, &mut pool, |_, _| Wanted::More)
+                    .feed(event.as_bytes(), &mut carry, &mut pool, take(|_, _| Wanted::More))
                     .unwrap();
                 assert_eq!(pool.idle(), 1, "{end:?}");
             }
@@ -362,10 +423,15 @@ mod tests {
             let (mut pool, mut events) = (ScratchPool::new(1, 64), 0);
             wire.chunks(step)
                 .try_for_each(|piece| {
-                    splitter.feed(piece, &mut carry, &mut pool, |_, _| {
-                        events += 1;
-                        Wanted::More
-                    })
+                    splitter.feed(
+                        piece,
+                        &mut carry,
+                        &mut pool,
+                        take(|_, _| {
+                            events += 1;
+                            Wanted::More
+                        }),
+                    )
                 })
                 .map(|()| events)
         };
@@ -383,10 +449,10 @@ mod tests {
                 b"data: a\n\ndata: b\n\n",
                 &mut Carry::default(),
                 &mut ScratchPool::new(0, 64),
-                |_, _| {
+                take(|_, _| {
                     events += 1;
                     Wanted::Nothing
-                },
+                }),
             )
             .unwrap();
         assert_eq!(events, 1);

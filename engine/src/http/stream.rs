@@ -1,10 +1,11 @@
 //! What the events of one chat stream, or the one body of an answer, add up to.
 
-use super::chat::{ChatFacts, Shape};
+use super::chat::{ChatFacts, Shape, Signs};
+use super::chunk_shape::Holes;
 use super::failure::{FailureKind, ResponseFailure};
 use super::response::Feed;
 use super::scratch::ScratchPool;
-use super::sse::{Event, Wanted};
+use super::sse::{Consumer, Event, Wanted};
 use super::usage::TokenUsage;
 
 /// The facts of one response with a success status.
@@ -20,36 +21,57 @@ pub(super) struct ChatStream {
     pub(super) done: bool,
 }
 
-impl ChatStream {
-    /// Takes one event. Anything that is not a chat chunk, an error or `[DONE]` is ignored: comments, empty data, JSON
-    /// that is broken, objects of another kind.
-    pub(super) fn event(
-        &mut self,
-        event: Event<'_>,
-        pool: &mut ScratchPool,
-        feed: &mut Feed,
-        failure: &mut Option<Box<ResponseFailure>>,
-    ) -> Wanted {
+/// Takes the events of one read.
+pub(super) struct ChatEvents<'r> {
+    pub(super) chat: &'r mut ChatStream,
+    pub(super) feed: &'r mut Feed,
+    pub(super) failure: &'r mut Option<Box<ResponseFailure>>,
+}
+
+impl Consumer for ChatEvents<'_> {
+    fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize> {
+        let (len, signs) = pool.shapes.recognise(bytes)?;
+        self.chat.add(signs, self.feed);
+        Some(len)
+    }
+
+    /// Anything that is not a chat chunk, an error or `[DONE]` is ignored: comments, empty data, JSON that is broken,
+    /// objects of another kind.
+    fn event(&mut self, event: Event<'_>, pool: &mut ScratchPool) -> Wanted {
         let fields = event.fields();
-        event.with_data(&fields, pool, |data| {
-            let facts = ChatFacts::read(data, Shape::Chunk);
+        let mut holes = Holes::default();
+        let mut known = None;
+        let wanted = event.with_data(&fields, pool, |data| {
+            let facts = ChatFacts::read_noting(data, Shape::Chunk, &mut holes);
             let error = facts.ok().and_then(|facts| facts.error);
             if fields.is_error {
-                *failure = Some(Box::new(ResponseFailure::error_event(data, error, fields.comment)));
+                *self.failure = Some(Box::new(ResponseFailure::error_event(data, error, fields.comment)));
                 return Wanted::Nothing;
             }
             if let Some(error) = error {
-                *failure = Some(Box::new(ResponseFailure::error_member(error)));
+                *self.failure = Some(Box::new(ResponseFailure::error_member(error)));
                 return Wanted::Nothing;
             }
             match facts {
-                Ok(facts) => self.add(facts, feed),
-                Err(_) => self.done |= data.trim_ascii() == b"[DONE]",
+                Ok(facts) => {
+                    self.chat.add(facts.signs(), self.feed);
+                    match facts.usage {
+                        Some(usage) => self.chat.usage = usage,
+                        None => known = Some(facts.signs()),
+                    }
+                }
+                Err(_) => self.chat.done |= data.trim_ascii() == b"[DONE]",
             }
             Wanted::More
-        })
+        });
+        if let (Some(signs), Some(data_at)) = (known, event.data_at(&fields)) {
+            pool.shapes.learn(event.bytes(), data_at, &holes, signs);
+        }
+        wanted
     }
+}
 
+impl ChatStream {
     /// Takes a whole body; answers why it is a failure.
     pub(super) fn answer(&mut self, body: &[u8], feed: &mut Feed) -> Option<ResponseFailure> {
         if body.trim_ascii().is_empty() {
@@ -61,7 +83,8 @@ impl ChatStream {
         if let Some(error) = facts.error {
             return Some(ResponseFailure::error_member(error));
         }
-        self.add(facts, feed);
+        self.add(facts.signs(), feed);
+        self.usage = facts.usage.unwrap_or(self.usage);
         (!facts.content).then(|| {
             ResponseFailure::plain(
                 FailureKind::NoContent,
@@ -86,13 +109,10 @@ impl ChatStream {
         })
     }
 
-    fn add(&mut self, facts: ChatFacts<'_>, feed: &mut Feed) {
-        feed.contents += u32::from(facts.content);
-        feed.outputs += u32::from(facts.output);
-        self.content |= facts.content;
-        self.finished |= facts.finished;
-        if let Some(usage) = facts.usage {
-            self.usage = usage;
-        }
+    fn add(&mut self, signs: Signs, feed: &mut Feed) {
+        feed.contents += u32::from(signs.content);
+        feed.outputs += u32::from(signs.output);
+        self.content |= signs.content;
+        self.finished |= signs.finished;
     }
 }

@@ -39,6 +39,11 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, depth: 0 }
     }
 
+    /// Where the next byte is read, or the next value begins if its kind has just been asked for.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
     /// The kind of the value that comes next.
     pub(super) fn kind(&mut self) -> Result<Kind, Invalid> {
         match self.token()? {

@@ -9,7 +9,7 @@ use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt};
 use super::head::{Head, MAX_HEAD_BYTES};
 use super::scratch::{Carry, ScratchPool};
 use super::sse::EventSplitter;
-use super::stream::ChatStream;
+use super::stream::{ChatEvents, ChatStream};
 use super::usage::TokenUsage;
 
 /// Largest body that is not a stream. Streams have no bound; their events do.
@@ -341,9 +341,7 @@ impl ResponseReader {
                 } = self;
                 // An error ends the interest in a stream, not the reading of its body.
                 if failure.is_none() {
-                    events.feed(payload, carry, pool, |event, pool| {
-                        chat.event(event, pool, feed, failure)
-                    })?;
+                    events.feed(payload, carry, pool, ChatEvents { chat, feed, failure })?;
                 }
             }
             Sink::Answer if self.carry.is_empty() && self.body.is_done() => {
@@ -388,7 +386,7 @@ impl ResponseReader {
         match self.sink {
             Sink::Events => {
                 if failure.is_none() {
-                    events.finish(carry, pool, |event, pool| chat.event(event, pool, feed, failure));
+                    events.finish(carry, pool, ChatEvents { chat, feed, failure });
                 }
                 if failure.is_none() {
                     *failure = chat.verdict().map(Box::new);

@@ -1,0 +1,453 @@
+//! Recognises the chunks of a stream by the bytes that they have in common.
+//!
+//! The events of a chat stream differ from each other in the text of one token, and from those of other streams in an id and a time. So
+//! once the JSON walker has read an event, its bytes are kept as a [shape](Shape): what lies between the values that may differ is compared,
+//! the values themselves are checked for being JSON of the same kind, and the facts follow without a walk. A comparison costs a tenth
+//! of it.
+//!
+//! This is exact, not a guess. A string in the place of a string, or a whole number in the place of one, leaves the structure of a JSON
+//! text as it was, and the facts depend on such a value by nothing but whether a text is empty. None of the values can hold a line end, so
+//! the lines of the event, and where it ends, are the same too.
+
+use super::chat::Signs;
+use super::json::Cursor;
+use super::sse::MAX_EVENT_BYTES;
+
+/// Shapes of one core: role, text, reasoning and finish of the streams of one server.
+const SHAPES: usize = 4;
+/// Longest event that is kept as a shape.
+const MAX_SHAPE_BYTES: usize = 1024;
+/// Values of a shape that may differ: the text, and what servers put around it (id, time, model, fingerprint).
+const MAX_HOLES: usize = 8;
+
+/// What a value that may differ must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A string of at least one character.
+    Text,
+    /// Any string.
+    String,
+    /// Digits without a leading zero.
+    Count,
+}
+
+impl Kind {
+    /// The position behind such a value at `at`.
+    fn pass(self, bytes: &[u8], at: usize) -> Option<usize> {
+        let rest = bytes.get(at..)?;
+        match self {
+            Self::Text | Self::String => {
+                // The cursor would skip blanks, line ends among them.
+                if rest.first() != Some(&b'"') {
+                    return None;
+                }
+                let mut cursor = Cursor::new(rest);
+                let text = cursor.string().ok()?;
+                (self == Self::String || !text.is_empty()).then(|| at + cursor.position())
+            }
+            Self::Count => is_count_start(rest).then(|| {
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+                at + digits.count()
+            }),
+        }
+    }
+}
+
+fn is_count_start(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(b'1'..=b'9'))
+}
+
+/// A value that may differ, from the first byte of its JSON text to behind the last.
+#[derive(Debug, Clone, Copy)]
+struct Hole {
+    kind: Kind,
+    start: usize,
+    end: usize,
+}
+
+/// The values of one event that its facts do not depend on, in their order.
+#[derive(Debug, Clone)]
+pub(super) struct Holes {
+    holes: [Hole; MAX_HOLES],
+    count: usize,
+}
+
+impl Default for Holes {
+    fn default() -> Self {
+        let none = Hole {
+            kind: Kind::String,
+            start: 0,
+            end: 0,
+        };
+        Self {
+            holes: [none; MAX_HOLES],
+            count: 0,
+        }
+    }
+}
+
+impl Holes {
+    /// Notes a value without meaning, `raw`, that ends at `end`. Only strings and plain numbers may differ; others count as fixed.
+    pub(super) fn note_any(&mut self, raw: &[u8], end: usize) {
+        let start = end - raw.len();
+        if raw.first() == Some(&b'"') {
+            self.note(Kind::String, start, end);
+        } else if is_count_start(raw) && raw.iter().all(u8::is_ascii_digit) {
+            self.note(Kind::Count, start, end);
+        }
+    }
+
+    /// Notes a string of which only matters that it is not empty.
+    pub(super) fn note_text(&mut self, start: usize, end: usize) {
+        self.note(Kind::Text, start, end);
+    }
+
+    fn note(&mut self, kind: Kind, start: usize, end: usize) {
+        // Without room the value counts as fixed: events that differ there are walked.
+        if let Some(hole) = self.holes.get_mut(self.count) {
+            *hole = Hole { kind, start, end };
+            self.count += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[Hole] {
+        &self.holes[..self.count]
+    }
+}
+
+/// An event that was walked or recognised, and what it amounts to.
+#[derive(Debug)]
+struct Shape {
+    /// The bytes of the event; empty for a shape that is not in use. Never grows.
+    event: Vec<u8>,
+    holes: Holes,
+    signs: Signs,
+}
+
+impl Shape {
+    fn new() -> Self {
+        Self {
+            event: Vec::with_capacity(MAX_SHAPE_BYTES),
+            holes: Holes::default(),
+            signs: Signs::default(),
+        }
+    }
+
+    /// The length of an event of this shape at the start of `bytes`.
+    fn recognise(&mut self, bytes: &[u8]) -> Option<usize> {
+        let last = self.holes.as_slice().last()?;
+        // Within one stream all but the last value, the text, stay the same.
+        if bytes.starts_with(&self.event[..last.start]) {
+            let at = last.kind.pass(bytes, last.start)?;
+            return end_of(bytes, at, &self.event[last.end..]);
+        }
+        self.follow(bytes)
+    }
+
+    /// The length of an event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
+    fn follow(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut found = Holes::default();
+        let (mut at, mut from) = (0, 0);
+        for hole in self.holes.as_slice() {
+            let start = end_of(bytes, at, &self.event[from..hole.start])?;
+            at = hole.kind.pass(bytes, start)?;
+            found.note(hole.kind, start, at);
+            from = hole.end;
+        }
+        let end = end_of(bytes, at, &self.event[from..])?;
+        if end <= MAX_SHAPE_BYTES {
+            self.event.clear();
+            self.event.extend_from_slice(&bytes[..end]);
+            self.holes = found;
+        }
+        Some(end)
+    }
+}
+
+/// The position behind `expected` at `at`.
+fn end_of(bytes: &[u8], at: usize, expected: &[u8]) -> Option<usize> {
+    bytes.get(at..)?.starts_with(expected).then(|| at + expected.len())
+}
+
+/// The shapes that a core has seen lately.
+#[derive(Debug)]
+pub(super) struct ChunkShapes {
+    shapes: [Shape; SHAPES],
+    /// The one that was recognised last.
+    latest: usize,
+    /// The next one to give way.
+    oldest: usize,
+}
+
+impl Default for ChunkShapes {
+    fn default() -> Self {
+        Self {
+            shapes: std::array::from_fn(|_| Shape::new()),
+            latest: 0,
+            oldest: 0,
+        }
+    }
+}
+
+impl ChunkShapes {
+    /// Keeps an event, whose data begins at `data_at`, in the place of the oldest shape. `holes` are positions in the data.
+    pub(super) fn learn(&mut self, event: &[u8], data_at: usize, holes: &Holes, signs: Signs) {
+        if event.len() > MAX_SHAPE_BYTES || holes.count == 0 {
+            return;
+        }
+        let shape = &mut self.shapes[self.oldest];
+        shape.event.clear();
+        shape.event.extend_from_slice(event);
+        shape.holes = holes.clone();
+        for hole in &mut shape.holes.holes[..holes.count] {
+            hole.start += data_at;
+            hole.end += data_at;
+        }
+        shape.signs = signs;
+        self.latest = self.oldest;
+        self.oldest = (self.oldest + 1) % SHAPES;
+    }
+
+    /// The length and the signs of an event of a known shape at the start of `bytes`, its blank line included.
+    pub(super) fn recognise(&mut self, bytes: &[u8]) -> Option<(usize, Signs)> {
+        for distance in 0..SHAPES {
+            let index = (self.latest + distance) % SHAPES;
+            let shape = &mut self.shapes[index];
+            if let Some(len) = shape.recognise(bytes).filter(|&len| len <= MAX_EVENT_BYTES) {
+                self.latest = index;
+                return Some((len, shape.signs));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::failure::ResponseFailure;
+    use super::super::response::Feed;
+    use super::super::scratch::{Carry, ScratchPool};
+    use super::super::sse::{Consumer, Event, EventSplitter, Wanted};
+    use super::super::stream::{ChatEvents, ChatStream};
+    use super::*;
+
+    /// Whether events may be recognised.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Memory {
+        Used,
+        Ignored,
+    }
+
+    struct Reader<'r> {
+        events: ChatEvents<'r>,
+        memory: Memory,
+        recognised: &'r mut usize,
+    }
+
+    impl Consumer for Reader<'_> {
+        fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize> {
+            let known = self.memory == Memory::Used;
+            let len = known.then(|| self.events.recognise(bytes, pool)).flatten()?;
+            *self.recognised += 1;
+            Some(len)
+        }
+
+        fn event(&mut self, event: Event<'_>, pool: &mut ScratchPool) -> Wanted {
+            self.events.event(event, pool)
+        }
+    }
+
+    /// Contents and outputs that each piece brought, the stream as a whole, and how many of its events were recognised.
+    type Read = (Vec<(u32, u32)>, String, usize);
+
+    fn read(pieces: &[Vec<u8>], memory: Memory, pool: &mut ScratchPool) -> Read {
+        let (mut splitter, mut carry) = (EventSplitter::new(), Carry::default());
+        let (mut chat, mut failure, mut recognised) = (ChatStream::default(), None::<Box<ResponseFailure>>, 0);
+        let mut brought = Vec::new();
+        for piece in pieces.iter().map(Some).chain([None]) {
+            let mut feed = Feed::default();
+            let reader = Reader {
+                events: ChatEvents {
+                    chat: &mut chat,
+                    feed: &mut feed,
+                    failure: &mut failure,
+                },
+                memory,
+                recognised: &mut recognised,
+            };
+            match piece {
+                Some(piece) => splitter.feed(piece, &mut carry, pool, reader).unwrap(),
+                None => splitter.finish(&mut carry, pool, reader),
+            }
+            brought.push((feed.contents, feed.outputs));
+            if failure.is_some() {
+                break;
+            }
+        }
+        carry.release(pool);
+        (brought, format!("{chat:?} {failure:?}"), recognised)
+    }
+
+    /// What may stand at each place of an event: its lines, then the values of its object.
+    const PLACES: [&[&str]; 8] = [
+        &[
+            "data: @\n\n",
+            "data:@\r\n\r\n",
+            "data:@\r\r",
+            "data:@\r\n\n",
+            "data: @\n",
+            "id: 1\ndata: @\n\n",
+            "event: error\ndata: @\n\n",
+            "data: @\ndata:\n\n",
+            "data\n\n",
+            "data: [DONE]\n\n",
+        ],
+        STRINGS,
+        &["1", "17000", "0", "01", "-1", "1.5", "2e3", r#""1""#],
+        &["chat.completion.chunk", "chat.completion"],
+        &["content", "reasoning", "role", r"c\u006fntent"],
+        STRINGS,
+        &["null", r#""stop""#, r#""""#],
+        &[
+            "",
+            r#","usage":{"prompt_tokens":4}"#,
+            r#","error":"no""#,
+            r#","error":null,"x":"y""#,
+        ],
+    ];
+
+    const STRINGS: &[&str] = &[
+        r#""a""#,
+        r#""""#,
+        r#"" two words""#,
+        r#""\n\u00e9\"""#,
+        "\"日本\"",
+        r#""\ud83d\ude80""#,
+        r#""\ud83d""#,
+        "null",
+        "[1]",
+        "\"\t\"",
+        "\n\"a\"",
+    ];
+
+    fn event(choice: &[usize; 8]) -> Vec<u8> {
+        let at = |place: usize| PLACES[place][choice[place]];
+        let (id, created, object, name, text, reason, rest) = (at(1), at(2), at(3), at(4), at(5), at(6), at(7));
+        let json = format!(
+            r#"{{"id":{id},"created":{created},"object":"{object}","choices":[{{"delta":{{"{name}":{text}}},"finish_reason":{reason}}}]{rest}}}"#
+        );
+        at(0).replace('@', &json).into_bytes()
+    }
+
+    /// Events that differ from the one before in one place, and sometimes in one byte.
+    fn stream() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let index = any::<prop::sample::Index>;
+        let byte = prop_oneof![prop::sample::select(b"\n\r\"\\}7 ".to_vec()), any::<u8>()];
+        let damage = prop::option::weighted(0.1, (0..3, index(), byte));
+        prop::collection::vec((0..20usize, index(), damage), 1..20).prop_map(|steps| {
+            let mut choice = [0; 8];
+            let step =
+                |(place, value, damage): (usize, prop::sample::Index, Option<(i32, prop::sample::Index, u8)>)| {
+                    // Most changes are those of the text.
+                    let place = if place < 8 { place } else { 5 };
+                    choice[place] = value.index(PLACES[place].len());
+                    let mut event = event(&choice);
+                    if let Some((how, at, byte)) = damage {
+                        let at = at.index(event.len());
+                        match how {
+                            0 => event[at] = byte,
+                            1 => event.insert(at, byte),
+                            _ => drop(event.remove(at)),
+                        }
+                    }
+                    event
+                };
+            steps.into_iter().map(step).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn recognised_events_have_the_facts_that_a_walk_gives_them(
+            streams in prop::collection::vec(stream(), 1..4), cut in 1..400usize,
+        ) {
+            let mut warm = ScratchPool::new(1, 64);
+            for stream in &streams {
+                let (brought, whole, _) = read(stream, Memory::Ignored, &mut ScratchPool::new(1, 64));
+                let known = read(stream, Memory::Used, &mut warm);
+                prop_assert_eq!((&known.0, &known.1), (&brought, &whole));
+                // Cut anywhere, and known even better.
+                let pieces: Vec<Vec<u8>> = stream.concat().chunks(cut).map(<[u8]>::to_vec).collect();
+                let cold = read(&pieces, Memory::Ignored, &mut ScratchPool::new(1, 64));
+                let known = read(&pieces, Memory::Used, &mut warm);
+                prop_assert_eq!((&known.0, &known.1), (&cold.0, &cold.1));
+            }
+        }
+    }
+
+    fn token(id: &str, created: u32, text: &str) -> Vec<u8> {
+        let json = format!(
+            r#"{{"id":"{id}","object":"chat.completion.chunk","created":{created},"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#
+        );
+        format!("data: {json}\n\n").into_bytes()
+    }
+
+    #[test]
+    fn only_the_first_chunk_of_a_kind_is_walked_whatever_stream_it_belongs_to() {
+        let mut pool = ScratchPool::new(1, 64);
+        let first: Vec<_> = (0..10).map(|index| token("a", 7, &format!("t{index}"))).collect();
+        let (brought, _, recognised) = read(&first, Memory::Used, &mut pool);
+        assert_eq!((&brought[..10], recognised), (&[(1, 1); 10][..], 9));
+        let second: Vec<_> = (0..10)
+            .map(|index| token("other", 1000, &format!("é{index}")))
+            .collect();
+        assert_eq!(read(&second, Memory::Used, &mut pool).2, 10);
+        // A text of no characters is another fact.
+        let (brought, _, recognised) = read(&[token("a", 7, "")], Memory::Used, &mut pool);
+        assert_eq!((brought[0], recognised), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_byte_order_mark_makes_another_event_of_the_same_bytes() {
+        let mut pool = ScratchPool::new(1, 64);
+        let marked = [&b"\xef\xbb\xbfdata: x\n"[..], &token("a", 7, "b")].concat();
+        let (brought, ..) = read(
+            &[b"\n".to_vec(), marked.clone(), marked.clone()],
+            Memory::Used,
+            &mut pool,
+        );
+        assert_eq!(brought[..3], [(0, 0), (1, 1), (1, 1)]);
+        assert_eq!(
+            read(&[marked], Memory::Used, &mut pool).0[0],
+            (0, 0),
+            "two lines of data"
+        );
+    }
+
+    #[test]
+    fn an_event_that_the_end_of_its_stream_ended_is_no_shape() {
+        let mut pool = ScratchPool::new(1, 64);
+        let line = token("a", 7, "b").strip_suffix(b"\n").expect("a blank line").to_vec();
+        assert_eq!(read(std::slice::from_ref(&line), Memory::Used, &mut pool).0[1], (1, 1));
+        let other = [&line[..], b"event: error\n\n"].concat();
+        assert_eq!(read(&[other], Memory::Used, &mut pool).0[0], (0, 0));
+    }
+
+    #[test]
+    fn shapes_never_outgrow_their_room() {
+        let mut pool = ScratchPool::new(1, 64);
+        let long = "x".repeat(5 * MAX_SHAPE_BYTES);
+        for text in ["a", &long, "b", &long] {
+            read(&[token(text, 7, text)], Memory::Used, &mut pool);
+        }
+        assert!(
+            pool.shapes
+                .shapes
+                .iter()
+                .all(|shape| shape.event.capacity() == MAX_SHAPE_BYTES)
+        );
+        assert_eq!(read(&[token("c", 7, &long)], Memory::Used, &mut pool).2, 1);
+    }
+}
