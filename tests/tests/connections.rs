@@ -20,7 +20,7 @@
 //! | H25 | `wire`: `h25_*` |
 //! | H27 | `wire`: `h27_*` |
 //! | T18 | `t18_*`; `connects_on_their_way_are_bounded` |
-//! | P05 | engine `sys::uring`: `p05_*` |
+//! | P05 | engine `sys::uring`: `p05_*`; `platform`: `a_kernel_without_the_features_of_the_ring_falls_back` |
 //! | P06, P13 | `races`: `p06_p13_*` |
 //! | P07 | `races`: `p07_*` |
 //! | P08, P14 | `races`: `p08_p14_*`; `cancellation`: `leftover_disconnects_do_not_hit_later_requests_on_the_connection` |

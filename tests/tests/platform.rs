@@ -26,11 +26,11 @@
 //! | P02 64 KiB of locked memory | `little_locked_memory_…`, `locked_memory_for_one_core_of_two_…` |
 //! | P05 features missing | `a_kernel_without_the_features_…`, `epoll_works_without_its_newest_call` |
 //! | P06 5,000 streams on one core | `scale: five_thousand_streams_…` |
-//! | P07, P08, P09, P14 races of a connection's end | `connections: p07_…`, `p08_p14_…`, `p09_…` |
+//! | P07, P08, P09, P14 races of a connection's end | `races: p07_…`, `p08_p14_…`, `p09_…` |
 //! | P10 writes outstanding at the end | `cli: a_signal_ends_the_run_…`, `interrupt: a_profiler_that_runs_is_stopped` |
 //! | P11 many sleeps of 50 us | `timing: a_high_rate_…` (20,000/s) |
 //! | P12 each timer at its own time | `engine/src/reactor/deadline.rs`, `cancellation: leftover_disconnects_…` |
-//! | P13 more data than buffers, resets | `a_core_without_a_free_buffer_…`, `connections: p06_p13_…` |
+//! | P13 more data than buffers, resets | `a_core_without_a_free_buffer_…`, `races: p06_p13_…` |
 //! | P15 processor time of each core | `every_core_tells_…`; the warning: `verdict: *` |
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
