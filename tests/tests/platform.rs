@@ -35,13 +35,12 @@
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Command;
+use std::time::Duration;
 
-use ringload_engine::run::DriverChoice;
 use ringload_mock_server::MockServer;
-use ringload_tests::books::Books;
 use ringload_tests::program::{Ended, Program, Workplace, config, phase};
 use ringload_tests::sys::child::{is_administrator, refuse_call, unprivileged};
-use ringload_tests::{Ending, Phase, Scenario, binary, mock};
+use ringload_tests::{Ending, Record, binary, eventually, mock};
 use serde_json::Value;
 
 /// What every message about a refused ring begins with.
@@ -239,29 +238,39 @@ fn locked_memory_for_one_core_of_two_leaves_epoll_to_both() {
     assert_eq!(poor.server.counters().requests, before + REQUESTS);
 }
 
-/// Answers that need far more receive buffers than a core has, on more connections than it has buffers; some are reset on the way.
-fn starve_of_buffers(driver: DriverChoice) {
-    // An answer of 400 tokens is about 70 KB, and the server sends it in one piece.
+/// A child that is stopped while answers for far more receive buffers than it has pile up in its sockets, some of them reset.
+fn starve_of_buffers(driver: &str) {
+    const STREAMS: u64 = 64;
+    const TOKENS: u32 = 16_000;
+    // The server sends a whole answer in one piece of about 70 KB: less than a socket holds, and all of them more than the buffers of a core.
     let server = mock(|options| {
-        options.fast = true;
-        options.osl = Some(400);
-        options.fault = Some("every:3:reset-mid-stream".parse().expect("a fault"));
+        options.ttft = Duration::from_millis(300);
+        options.itl = Duration::ZERO;
+        options.osl = Some(TOKENS);
+        options.fault = Some("every:4:reset-before-head".parse().expect("a fault"));
     });
-    let run = Scenario::new(server.address())
-        .driver(driver)
-        .phase(Phase::closed("large", 300).requests(300))
-        .run();
-    let counts = run.counts("large");
-    assert_eq!((counts.succeeded, counts.failed), (200, 100), "{driver:?}: {counts:?}");
-    for record in run.records.iter().filter(|record| record.ending() == Ending::Succeeded) {
-        assert_eq!(
-            record.metric("output_sequence_length"),
-            Some(400.0),
-            "{driver:?}: {record:?}"
-        );
+    let load = phase("large", &format!("concurrency: {STREAMS}, requests: {STREAMS}"));
+    let text = config(&server.url(), &load).replace("streaming: true", "streaming: false");
+    let workplace = Workplace::new(&text);
+    let program = workplace.start_profile(&["--driver", driver]);
+    eventually("all requests", || server.counters().requests == STREAMS);
+    program.signal("STOP");
+    eventually("all answers", || server.counters().in_flight == 0);
+    program.signal("CONT");
+    program.end().expect(0);
+
+    let facts = &workplace.root()["ringload"];
+    let counts = ["sent", "succeeded", "failed"].map(|key| facts[key].as_u64());
+    assert_eq!(counts, [Some(STREAMS), Some(48), Some(16)], "{facts}");
+    for record in Record::read_all(&workplace.path("results/profile_export.jsonl")) {
+        if record.ending() == Ending::Succeeded {
+            assert_eq!(
+                record.metric("output_sequence_length"),
+                Some(f64::from(TOKENS)),
+                "{record:?}"
+            );
+        }
     }
-    Books::complete(&run, &server);
-    let facts = &run.root()["ringload"];
     let shortages = facts["cores"][0]["buffer_shortages"].as_u64();
     // The epoll driver never reads more at once than it has buffers.
     assert!(
@@ -272,8 +281,8 @@ fn starve_of_buffers(driver: DriverChoice) {
 
 #[test]
 fn a_core_without_a_free_buffer_asks_again_and_gets_every_byte() {
-    starve_of_buffers(DriverChoice::Auto);
-    starve_of_buffers(DriverChoice::Epoll);
+    starve_of_buffers("auto");
+    starve_of_buffers("epoll");
 }
 
 #[test]
