@@ -234,6 +234,18 @@ fn tickets_make_the_next_handshake_short() {
 }
 
 #[test]
+fn new_keys_in_the_middle_change_nothing() {
+    let issuer = authority();
+    let (client, config) = (client(&issuer.pem()), server(&issuer, HOST, |_| {}));
+    let mut pair = Pair::settled(&client, &config);
+    assert_eq!(pair.answer(b"before"), b"before");
+    pair.server.refresh_traffic_keys().unwrap();
+    assert_eq!(pair.answer(b"after"), b"after");
+    assert_eq!(pair.request(&[b"request"]), b"request");
+    assert_eq!(pair.answer(b"answer"), b"answer");
+}
+
+#[test]
 fn a_close_is_told_from_a_cut() {
     let issuer = authority();
     let (client, config) = (client(&issuer.pem()), server(&issuer, HOST, |_| {}));
