@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every bench and the first figures for a moment each, to show that they work; the figures mean nothing.
+# Runs every bench, the first figures and the many streams for a moment each, to show that they work; the figures mean nothing.
 #
 #   benches/smoke.sh
 #
@@ -12,3 +12,4 @@ criterion_home=$(mktemp -d "${TMPDIR:-/tmp}/ringload-smoke.XXXXXX")
 trap 'rm -rf "$criterion_home"' EXIT
 CRITERION_HOME=$criterion_home cargo bench --quiet -p ringload-benches
 benches/first_figures.sh --smoke
+benches/scale.sh --smoke

@@ -53,6 +53,7 @@ fn gaps(seamless: bool) -> (f64, f64) {
     let options = RunOptions {
         cores: CoreChoice::Count(1),
         driver: DriverChoice::Auto,
+        source_addresses: Vec::new(),
         pacing: Pacing::Auto,
         interrupt: Arc::new(Interrupt::new()),
     };

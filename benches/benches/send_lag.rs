@@ -57,6 +57,7 @@ fn measure(name: &str, arrival: Arrival, rate: f64, pacing: Pacing, seconds: f64
     let options = RunOptions {
         cores: CoreChoice::Count(1),
         driver: DriverChoice::Auto,
+        source_addresses: Vec::new(),
         pacing,
         interrupt: Arc::new(Interrupt::new()),
     };

@@ -8,8 +8,8 @@ use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::id::PhaseId;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan, Plan, StopRule,
-    Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
+    Plan, StopRule, Target,
 };
 use ringload_engine::units::Nanos;
 
@@ -67,6 +67,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         target: &target,
         model: "mock-model",
         streaming: requests.streaming,
+        close_after: false,
         use_legacy_max_tokens: false,
         headers: &[],
         session_header: None,
@@ -85,7 +86,9 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             kind: EndpointKind::Chat,
             target,
             streaming: requests.streaming,
+            connection_reuse: ConnectionReuse::Pooled,
             request_timeout: Some(Nanos::from_secs(60)),
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: images,

@@ -1,5 +1,6 @@
 //! Flags as types. Every help text says what a flag is for, its unit and its default.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -44,7 +45,7 @@ pub(crate) struct Profile {
     /// Start a mock inference server inside this process and send the load there.
     ///
     /// It answers each streamed request after 20 ms and then with one token each 5 ms, on a free port of 127.0.0.1. The scheme, host and
-    /// port of the config's URL are replaced, its path is kept. Server and client share the machine's cores, so the figures describe the
+    /// port of the config's URL are replaced, its path is kept; an https URL is refused, for the mock speaks plain HTTP. Server and client share the machine's cores, so the figures describe the
     /// tool and not a server.
     #[arg(long)]
     pub(crate) mock: bool,
@@ -72,6 +73,26 @@ pub(crate) struct Profile {
     /// locked-memory limit. The artifacts record which driver ran.
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub(crate) driver: DriverFlag,
+
+    /// Addresses of this host that connections are bound to, in turn [default: the kernel chooses].
+    ///
+    /// One address has about 28,000 local ports for each address of the server; a load that opens more connections than that within a minute
+    /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
+    #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',')]
+    pub(crate) source_address: Vec<IpAddr>,
+
+    /// Trust only the root certificates of this PEM file for an https address [default: the roots that this system trusts].
+    ///
+    /// The load and the control hooks use them. As with `curl --cacert`, the system's roots do not count then. A server's self-signed certificate
+    /// works as its own root, unless it is marked as an authority (CA:TRUE).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure", "mock"])]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Do not check who the server of an https address is. Anyone on the way can then read and change the requests, API key included.
+    ///
+    /// A warning says so on the console, and the artifacts record it.
+    #[arg(long, conflicts_with = "mock")]
+    pub(crate) insecure: bool,
 
     /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
     #[arg(long, value_name = "WHAT")]
@@ -172,6 +193,13 @@ mod tests {
     }
 
     #[test]
+    fn source_addresses_come_in_lists_and_one_by_one() {
+        let profile = profile("ringload profile -c a.yaml --source-address 127.0.0.2,::1 --source-address 127.0.0.3");
+        let expected = ["127.0.0.2", "::1", "127.0.0.3"].map(|text| text.parse::<IpAddr>().expect("an address"));
+        assert_eq!(profile.source_address, expected);
+    }
+
+    #[test]
     fn the_artifact_directory_has_a_second_name() {
         let profile = profile("ringload profile -c a.yaml --artifact-dir out");
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
@@ -205,6 +233,20 @@ mod tests {
                 ),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn trust_is_one_file_or_none_at_all_and_no_matter_of_the_mock() {
+        let given = profile("ringload profile -c a.yaml --ca-file roots.pem");
+        assert_eq!((given.ca_file, given.insecure), (Some("roots.pem".into()), false));
+        assert!(profile("ringload profile -c a.yaml --insecure").insecure);
+        for line in [
+            "ringload profile -c a.yaml --insecure --ca-file roots.pem",
+            "ringload profile --mock --insecure",
+            "ringload profile --mock --ca-file roots.pem",
+        ] {
+            assert_eq!(parse(line).err(), Some(ErrorKind::ArgumentConflict), "{line}");
         }
     }
 

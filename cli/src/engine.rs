@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use ringload_engine::plan::Verification;
 use ringload_engine::plan::{PhaseKind, Plan};
 use ringload_engine::record::FailureClass;
 
@@ -17,7 +18,7 @@ pub(crate) use ringload_engine::run::{
 
 use ringload_engine::config::{self, Diagnostics};
 use ringload_engine::plan::{self, BuildOptions};
-use ringload_engine::report::{ClientReport, PhaseReport, Report, Table, Verdict};
+use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
@@ -59,6 +60,8 @@ pub(crate) struct Overrides {
     pub(crate) overwrite: bool,
     /// Scheme, host and port of the server.
     pub(crate) target: Option<String>,
+    /// How an https server proves who it is.
+    pub(crate) verification: Option<Verification>,
     /// The command line as recorded in artifacts.
     pub(crate) command: String,
     /// Root of the random streams.
@@ -88,6 +91,7 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,
         target_override: overrides.target,
+        verification: overrides.verification,
         command: overrides.command,
         benchmark_id: None,
         seed: overrides.seed,
@@ -112,24 +116,29 @@ pub(crate) fn start_mock() -> Result<MockServer, StartError> {
     })
 }
 
-/// One line for each profiling phase in which the client may have been the limit.
+/// What speaks against the client, for each profiling phase in which anything does: what decided, then the rest.
 pub(crate) fn client_lines(report: &Report) -> String {
     report
         .phases
         .iter()
         .filter(|phase| phase.kind == PhaseKind::Profiling)
-        .filter_map(|phase| client_line(phase, phase.client.as_ref()?))
-        .map(|line| format!("{line}\n"))
+        .filter_map(|phase| Some(findings(&phase.name, phase.client.as_ref()?)))
         .collect()
 }
 
-fn client_line(phase: &PhaseReport, client: &ClientReport) -> Option<String> {
-    let deciding = client.deciding()?;
+fn findings(phase: &str, client: &ClientReport) -> String {
+    let Some((deciding, others)) = client.findings.split_first() else {
+        return String::new();
+    };
     let verdict = match deciding.verdict {
         Verdict::Invalid => "INVALID",
         verdict => verdict.as_str(),
     };
-    Some(format!("client: {verdict} in phase '{}': {deciding}", phase.name))
+    let mut lines = format!("client: {verdict} in phase '{phase}': {deciding}\n");
+    for other in others {
+        lines.push_str(&format!("  and {}: {other}\n", other.verdict.as_str()));
+    }
+    lines
 }
 
 /// Why the run does not describe the server, if the client was the limit.

@@ -14,9 +14,11 @@ use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::id::{CoreId, PhaseId};
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{self, CorePlan, CoreReport, Deadlines, DriverKind, Pacing, ReactorError};
+use crate::reactor::{
+    self, CorePlan, CoreReport, Deadlines, DriverKind, Pacing, ReactorError, Routes, connects_in_flight,
+};
 use crate::record::{self, DecodeError, GapArena, GapChain, Outcome, RequestRecord};
-use crate::sys::{affinity, limits, socket::KernelAddress};
+use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
 /// The credits of one phase, as the coordinator pushes and the cores take them.
@@ -182,7 +184,10 @@ impl LoadedCore {
             connections: 2 * slots as usize + 64,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
-            address: KernelAddress::new(address),
+            routes: Routes::new(&[address], &[]),
+            connects_in_flight: connects_in_flight(1),
+            connection_reuse: plan.endpoint.connection_reuse,
+            tls: None,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),

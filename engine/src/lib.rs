@@ -27,6 +27,7 @@ pub mod reactor;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod tls;
 pub mod units;
 
 mod sys;

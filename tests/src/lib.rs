@@ -11,12 +11,17 @@
 
 pub mod binary;
 pub mod books;
+pub mod isolation;
+pub mod peak;
 pub mod phase;
+pub mod program;
 pub mod record;
 pub mod run;
 pub mod scenario;
 pub mod server;
 pub mod statistics;
+pub mod sys;
+pub mod tls;
 
 pub use phase::Phase;
 pub use record::{Ending, Record};

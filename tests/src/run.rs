@@ -9,7 +9,7 @@ use std::time::Duration;
 use ringload_engine::clock::WallAnchor;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::Plan;
-use ringload_engine::run::{CoreChoice, DriverChoice, LiveSnapshot, Pacing, RunError, RunOptions, RunOutcome, run};
+use ringload_engine::run::{DriverChoice, LiveSnapshot, RunError, RunOptions, RunOutcome, run};
 use ringload_engine::units::Nanos;
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,16 +115,10 @@ pub fn driver_under_test() -> DriverChoice {
 }
 
 impl Running {
-    pub(crate) fn start(plan: Plan, cores: u16, pacing: Pacing, temporary: TempDir) -> Self {
-        let interrupt = Arc::new(Interrupt::new());
+    pub(crate) fn start(plan: Plan, options: RunOptions, temporary: TempDir) -> Self {
+        let interrupt = Arc::clone(&options.interrupt);
         let seen = Arc::new(Mutex::new(None));
         let (sender, done) = channel();
-        let options = RunOptions {
-            cores: CoreChoice::Count(cores),
-            driver: driver_under_test(),
-            pacing,
-            interrupt: Arc::clone(&interrupt),
-        };
         let (planned, watched) = (plan.clone(), Arc::clone(&seen));
         let thread = std::thread::spawn(move || {
             let result = run(&planned, &options, &mut |snapshot| {

@@ -1,20 +1,23 @@
 //! What a test runs: plans built by hand, so that a test shows all that matters to it and nothing else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    ArtifactPlan, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
+    Verification,
 };
-use ringload_engine::run::Pacing;
+use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
 use crate::phase::{Phase, number};
-use crate::run::{Run, Running};
+use crate::run::{Run, Running, driver_under_test};
 
 const MODEL: &str = "mock-model";
 const PATH: &str = "/v1/chat/completions";
@@ -24,12 +27,16 @@ const PATH: &str = "/v1/chat/completions";
 pub struct Scenario {
     address: SocketAddr,
     phases: Vec<Phase>,
+    host: Option<String>,
+    source_addresses: Vec<IpAddr>,
+    connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
     isl: LengthDistribution,
     osl: Option<LengthDistribution>,
     seed: u64,
     cores: u16,
+    driver: DriverChoice,
     pacing: Pacing,
     request_timeout: Option<Duration>,
     hooks: HookPlan,
@@ -37,6 +44,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    tls: Option<Verification>,
 }
 
 impl Scenario {
@@ -45,6 +53,9 @@ impl Scenario {
         Self {
             address,
             phases: Vec::new(),
+            host: None,
+            source_addresses: Vec::new(),
+            connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
             isl: LengthDistribution::Normal {
@@ -54,6 +65,7 @@ impl Scenario {
             osl: None,
             seed: 42,
             cores: 1,
+            driver: driver_under_test(),
             pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
             hooks: HookPlan::default(),
@@ -61,6 +73,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            tls: None,
         }
     }
 
@@ -68,6 +81,28 @@ impl Scenario {
     #[must_use]
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phases.push(phase);
+        self
+    }
+
+    /// Names the server so, to be resolved, and not by its address.
+    #[must_use]
+    pub fn host(mut self, name: &str) -> Self {
+        self.host = Some(name.to_owned());
+        self
+    }
+
+    /// Binds connections to these addresses in turn.
+    #[must_use]
+    pub fn source_addresses(mut self, addresses: &[&str]) -> Self {
+        let parsed = addresses.iter().map(|text| text.parse().expect("an IP address"));
+        self.source_addresses = parsed.collect();
+        self
+    }
+
+    /// What becomes of connections whose request has ended.
+    #[must_use]
+    pub fn connection_reuse(mut self, reuse: ConnectionReuse) -> Self {
+        self.connection_reuse = reuse;
         self
     }
 
@@ -110,6 +145,13 @@ impl Scenario {
     #[must_use]
     pub fn cores(mut self, cores: u16) -> Self {
         self.cores = cores;
+        self
+    }
+
+    /// What moves the bytes, whatever the environment says.
+    #[must_use]
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
         self
     }
 
@@ -177,6 +219,13 @@ impl Scenario {
         self
     }
 
+    /// Speaks TLS, and verifies the server like this.
+    #[must_use]
+    pub fn tls(mut self, verification: Verification) -> Self {
+        self.tls = Some(verification);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -192,15 +241,24 @@ impl Scenario {
             .directory
             .clone()
             .unwrap_or_else(|| temporary.path().join("results"));
-        Running::start(self.plan(directory), self.cores, self.pacing, temporary)
+        let plan = self.plan(directory);
+        let options = RunOptions {
+            cores: CoreChoice::Count(self.cores),
+            driver: self.driver,
+            source_addresses: self.source_addresses,
+            pacing: self.pacing,
+            interrupt: Arc::new(Interrupt::new()),
+        };
+        Running::start(plan, options, temporary)
     }
 
     fn plan(&self, directory: PathBuf) -> Plan {
         let authority = self.address.to_string();
-        let origin = format!("http://{authority}");
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{authority}");
         let target = Target {
             url: format!("{origin}{PATH}"),
-            host: self.address.ip().to_string(),
+            host: self.host.clone().unwrap_or_else(|| self.address.ip().to_string()),
             port: self.address.port(),
             authority,
             path: PATH.to_owned(),
@@ -210,6 +268,7 @@ impl Scenario {
             target: &target,
             model: MODEL,
             streaming: self.streaming,
+            close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
             headers: &[],
             session_header: None,
@@ -228,7 +287,9 @@ impl Scenario {
                 kind: EndpointKind::Chat,
                 target,
                 streaming: self.streaming,
+                connection_reuse: self.connection_reuse,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                tls: self.tls.clone(),
                 control_headers: Vec::new(),
             },
             requests,

@@ -84,34 +84,130 @@ pub struct ScriptedServer {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
     seen: Arc<AtomicU64>,
+    connections: Arc<AtomicU64>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 const WHOLE_ANSWER: &str = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#;
 
+/// A connection as a scripted server has it.
+pub struct Client<'a> {
+    /// The socket, for what the methods here do not do.
+    pub stream: &'a TcpStream,
+    reader: BufReader<&'a TcpStream>,
+    seen: &'a AtomicU64,
+}
+
+/// A request as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Request line and header lines.
+    pub head: String,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .next()
+    }
+}
+
+impl Client<'_> {
+    /// The next request; `None` at the end of the connection.
+    pub fn request(&mut self) -> Option<Received> {
+        let head = self.head()?;
+        let mut received = Received { head, body: Vec::new() };
+        let length = received
+            .header("content-length")
+            .map_or(0, |length| length.parse().expect("a number"));
+        received.body.resize(length, 0);
+        self.reader.read_exact(&mut received.body).ok()?;
+        Some(received)
+    }
+
+    /// The head of the next request, the body left unread but for what came along with it.
+    pub fn head(&mut self) -> Option<String> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let first = head.is_empty();
+            if self.reader.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+            if first {
+                self.seen.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        Some(head)
+    }
+
+    /// Sends bytes; `false` when the client has gone.
+    pub fn send(&self, bytes: impl AsRef<[u8]>) -> bool {
+        (&mut &*self.stream).write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// Sends a whole answer with one token.
+    pub fn answer(&self) -> bool {
+        self.send(whole_answer())
+    }
+}
+
+/// A whole answer with one token, head included.
+pub fn whole_answer() -> String {
+    let length = WHOLE_ANSWER.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{WHOLE_ANSWER}")
+}
+
 impl ScriptedServer {
+    /// A server that does this with each connection, on a free port of 127.0.0.1.
+    pub fn new(serve: impl Fn(Client<'_>) + Send + Sync + 'static) -> Self {
+        Self::at("127.0.0.1:0", serve)
+    }
+
+    /// The same at an address of the test's own.
+    ///
+    /// # Panics
+    /// If the address is taken.
+    pub fn at(address: &str, serve: impl Fn(Client<'_>) + Send + Sync + 'static) -> Self {
+        Self::start(address, move |stream, seen| {
+            serve(Client {
+                stream,
+                reader: BufReader::new(stream),
+                seen,
+            });
+        })
+    }
+
     /// A server that answers the first request of each connection and fails the second, as one whose keep-alive ends at the moment of reuse.
     /// With the mock it would be a race whether its close or the next request comes first.
     pub fn fickle(manner: Fickle) -> Self {
-        Self::start(move |stream, seen| serve_fickle(stream, manner, seen))
+        Self::new(move |client| serve_fickle(client, manner))
     }
 
     /// A server that answers every request with these pieces, each in a write of its own after its pause.
     pub fn paced(pieces: Vec<Piece>) -> Self {
-        Self::start(move |stream, seen| serve_paced(stream, &pieces, seen))
+        Self::new(move |client| serve_paced(client, &pieces))
     }
 
-    fn start(serve: impl Fn(&TcpStream, &AtomicU64) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    fn start(address: &str, serve: impl Fn(&TcpStream, &AtomicU64) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
-        let (stopping, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let stopping = Arc::new(AtomicBool::new(false));
+        let [seen, connections] = [0, 0].map(|none| Arc::new(AtomicU64::new(none)));
         let (stop, counter, serve) = (Arc::clone(&stopping), Arc::clone(&seen), Arc::new(serve));
+        let accepted = Arc::clone(&connections);
         let acceptor = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
                 let stream = stream.expect("a connection");
+                accepted.fetch_add(1, Ordering::AcqRel);
                 stream.set_nodelay(true).expect("an option of every TCP socket");
                 let (counter, serve) = (Arc::clone(&counter), Arc::clone(&serve));
                 std::thread::spawn(move || serve(&stream, &counter));
@@ -121,6 +217,7 @@ impl ScriptedServer {
             address,
             stopping,
             seen,
+            connections,
             acceptor: Some(acceptor),
         }
     }
@@ -134,79 +231,51 @@ impl ScriptedServer {
     pub fn requests_seen(&self) -> u64 {
         self.seen.load(Ordering::Acquire)
     }
+
+    /// Connections so far.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // The acceptor looks at the flag when a connection comes.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
+        // The acceptor looks at the flag when a connection comes. Where no local port is left for one it stays, and ends with the process.
+        if let (Ok(_), Some(acceptor)) = (TcpStream::connect(self.address), self.acceptor.take()) {
             let _ = acceptor.join();
         }
     }
 }
 
-fn serve_paced(stream: &TcpStream, pieces: &[Piece], seen: &AtomicU64) {
-    let mut reader = BufReader::new(stream);
-    let mut writer = stream;
-    while read_request(&mut reader, seen).is_some() {
+fn serve_paced(mut client: Client<'_>, pieces: &[Piece]) {
+    while client.request().is_some() {
         for (pause_ms, text) in pieces {
             std::thread::sleep(Duration::from_millis(*pause_ms));
-            if writer.write_all(text.as_bytes()).is_err() {
+            if !client.send(text) {
                 return;
             }
         }
     }
 }
 
-fn serve_fickle(stream: &TcpStream, manner: Fickle, seen: &AtomicU64) {
-    let mut reader = BufReader::new(stream);
-    if read_request(&mut reader, seen).is_none() {
-        return;
-    }
-    let length = WHOLE_ANSWER.len();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
-    let mut writer = stream;
-    if writer.write_all(format!("{head}{WHOLE_ANSWER}").as_bytes()).is_err() {
+fn serve_fickle(mut client: Client<'_>, manner: Fickle) {
+    if client.request().is_none() || !client.answer() {
         return;
     }
     match manner {
-        Fickle::Close => drop(read_request(&mut reader, seen)),
+        Fickle::Close => drop(client.request()),
         Fickle::Reset => {
             // Unread bytes in the kernel's buffer turn the close into a reset; a larger reader would take them all.
             let mut one = [0];
-            if matches!((&mut &*stream).read(&mut one), Ok(1)) {
-                seen.fetch_add(1, Ordering::AcqRel);
+            if matches!((&mut &*client.stream).read(&mut one), Ok(1)) {
+                client.seen.fetch_add(1, Ordering::AcqRel);
             }
         }
         Fickle::HalfAnswer => {
-            if read_request(&mut reader, seen).is_some() {
-                let _ = writer.write_all(b"HTTP/1.1 2");
+            if client.request().is_some() {
+                client.send("HTTP/1.1 2");
             }
         }
     }
-}
-
-/// Reads one request with a body; `None` at the end of the connection.
-fn read_request(reader: &mut BufReader<&TcpStream>, seen: &AtomicU64) -> Option<()> {
-    let mut length = 0;
-    let mut line = String::new();
-    let mut first = true;
-    loop {
-        line.clear();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if std::mem::take(&mut first) {
-            seen.fetch_add(1, Ordering::AcqRel);
-        }
-        match line.trim_end().split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
-            Some(_) => {}
-            None if line.trim_end().is_empty() => break,
-            None => {}
-        }
-    }
-    reader.read_exact(&mut vec![0; length]).ok()
 }

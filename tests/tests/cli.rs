@@ -1,171 +1,16 @@
 //! The program as users meet it: exit codes, what it says where, and signals.
 
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use ringload_mock_server::MockServer;
+use ringload_tests::program::{Workplace, config, phase};
 use ringload_tests::run::read_manifest;
 use ringload_tests::server::{control_paths, faulty, nobody};
-use ringload_tests::{binary, eventually, mock};
+use ringload_tests::{eventually, mock};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A folder with a config file, in which the program runs.
-struct Workplace {
-    folder: TempDir,
-}
-
-/// The program under way. Killed if the test fails before it ends.
-struct Program {
-    child: Child,
-    stderr: Arc<Mutex<String>>,
-    readers: Vec<JoinHandle<String>>,
-}
-
-/// What the program left.
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-/// A config against a server; `phases` are lines of YAML.
-fn config(url: &str, phases: &str) -> String {
-    format!(
-        "schemaVersion: \"2.0\"\nbenchmark:\n  model: mock-model\n  endpoint:\n    url: {url}\n    type: chat\n    streaming: true\n  \
-         dataset:\n    type: synthetic\n    entries: 8\n    prompts: {{isl: 16, osl: 4}}\n  artifacts: {{dir: ./results}}\n  phases:\n{phases}"
-    )
-}
-
-fn phase(name: &str, rest: &str) -> String {
-    let kind = if name == "warmup" { "warmup" } else { "profiling" };
-    format!("    - {{name: {name}, kind: {kind}, type: concurrency, {rest}}}\n")
-}
-
-impl Workplace {
-    fn new(config: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        fs::write(folder.path().join("test.yaml"), config).expect("a config file");
-        Self { folder }
-    }
-
-    fn path(&self, relative: &str) -> PathBuf {
-        self.folder.path().join(relative)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary::ringload());
-        command.args(arguments).current_dir(self.folder.path());
-        command
-    }
-
-    /// Runs a command that ends by itself.
-    fn run(&self, arguments: &[&str]) -> Ended {
-        self.start(arguments).end()
-    }
-
-    fn start(&self, arguments: &[&str]) -> Program {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let stderr = Arc::new(Mutex::new(String::new()));
-        let out = child.stdout.take().expect("it is piped");
-        let err = child.stderr.take().expect("it is piped");
-        let readers = vec![
-            std::thread::spawn(move || gather(out, &Mutex::default())),
-            std::thread::spawn({
-                let stderr = Arc::clone(&stderr);
-                move || gather(err, &stderr)
-            }),
-        ];
-        Program { child, stderr, readers }
-    }
-
-    /// `profile` with the config, on one core and quietly.
-    fn profile(&self, more: &[&str]) -> Ended {
-        self.start_profile(more).end()
-    }
-
-    fn start_profile(&self, more: &[&str]) -> Program {
-        let mut arguments = vec!["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"];
-        arguments.extend(more);
-        self.start(&arguments)
-    }
-
-    fn root(&self) -> Value {
-        let text = fs::read(self.path("results/profile_export_aiperf.json")).expect("a summary");
-        serde_json::from_slice(&text).expect("JSON")
-    }
-}
-
-/// Reads to the end, showing on the way what has come.
-fn gather(mut from: impl Read, shown: &Mutex<String>) -> String {
-    let mut all = Vec::new();
-    let mut piece = [0; 4096];
-    while let Ok(length @ 1..) = from.read(&mut piece) {
-        all.extend_from_slice(&piece[..length]);
-        *shown.lock().expect("no reader panics") = String::from_utf8_lossy(&all).into_owned();
-    }
-    String::from_utf8(all).expect("the program writes text")
-}
-
-impl Program {
-    fn signal(&self, name: &str) {
-        // The shell's own kill: it is there wherever a shell is.
-        let status = Command::new("sh")
-            .args(["-c", &format!("kill -{name} {}", self.child.id())])
-            .status();
-        assert!(status.expect("a shell").success());
-    }
-
-    fn said(&self, text: &str) -> bool {
-        self.stderr.lock().expect("no reader panics").contains(text)
-    }
-
-    fn end(mut self) -> Ended {
-        let mut status = None;
-        eventually("the end of the program", || {
-            status = self.child.try_wait().expect("a child can be waited for");
-            status.is_some()
-        });
-        let mut texts = self.readers.drain(..).map(|reader| reader.join().expect("text"));
-        Ended {
-            code: status.and_then(|status| status.code()),
-            stdout: texts.next().expect("two readers"),
-            stderr: texts.next().expect("two readers"),
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Fails if it has ended, which is what it should have.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Ended {
-    fn expect(self, code: i32) -> Self {
-        assert_eq!(
-            self.code,
-            Some(code),
-            "stdout:\n{}\nstderr:\n{}",
-            self.stdout,
-            self.stderr
-        );
-        self
-    }
-}
 
 #[test]
 fn the_bundled_workflow_runs_against_the_built_in_server() {
@@ -203,7 +48,7 @@ fn a_valid_config_is_called_valid_and_nothing_is_written() {
     ));
     let ended = workplace.run(&["config", "validate", "test.yaml"]).expect(0);
     assert!(ended.stdout.contains("test.yaml: valid"), "{}", ended.stdout);
-    assert_eq!(fs::read_dir(workplace.folder.path()).expect("a folder").count(), 1);
+    assert_eq!(fs::read_dir(workplace.folder()).expect("a folder").count(), 1);
 }
 
 #[test]

@@ -158,16 +158,23 @@ fn whole_answers_are_counted_like_streams() {
 
 #[test]
 fn connections_are_kept_and_no_more_of_them_opened_than_slots() {
-    let server = mock(|_| {});
-    let run = Scenario::new(server.address())
-        .cores(2)
-        .phase(Phase::closed("load", 6).requests(120))
-        .run();
-    Books::complete(&run, &server);
-    assert_eq!(server.counters().connections, 6);
-    let fresh = run
-        .records
-        .iter()
-        .filter(|record| record.metric("http_req_connection_reused") == Some(0.0));
-    assert_eq!(fresh.count(), 6);
+    for cores in [1, 2] {
+        let server = mock(|_| {});
+        let run = Scenario::new(server.address())
+            .cores(cores)
+            .phase(Phase::closed("load", 6).requests(120))
+            .run();
+        Books::complete(&run, &server);
+        let connections = server.counters().connections;
+        // With two cores, one may have sent everything before the other got a processor.
+        assert!(
+            connections == 6 || (cores == 2 && connections < 6),
+            "{connections} on {cores} cores"
+        );
+        let fresh = run
+            .records
+            .iter()
+            .filter(|record| record.metric("http_req_connection_reused") == Some(0.0));
+        assert_eq!(fresh.count() as u64, connections, "{cores} cores");
+    }
 }

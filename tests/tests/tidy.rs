@@ -22,12 +22,14 @@ const ROWS: &[(&str, &[&str])] = &[
     // Counts by outcome; cores and coordinator wake one another through an event of the kernel; a test bounds its wait by the clock.
     ("credit", &["clock", "id", "record", "sys", "units"]),
     ("journal", &["id", "record", "units"]),
+    // Whom to trust is decided in the plan.
+    ("tls", &["plan"]),
     // Reports of calls carry their times.
-    ("control", &["clock", "plan", "units"]),
+    ("control", &["clock", "plan", "tls", "units"]),
     (
         "reactor",
         &[
-            "clock", "credit", "http", "id", "journal", "plan", "record", "sys", "units",
+            "clock", "credit", "http", "id", "journal", "plan", "record", "sys", "tls", "units",
         ],
     ),
     // From `sys` only the processor time of its own thread, which artifacts show.
@@ -59,6 +61,7 @@ const ROWS: &[(&str, &[&str])] = &[
             "record",
             "report",
             "sys",
+            "tls",
             "units",
         ],
     ),
@@ -85,7 +88,12 @@ const CLI: &[&str] = &[
 ];
 
 /// The only folders with unsafe code.
-const UNSAFE: &[&str] = &["engine/src/sys/", "mock-server/src/sys.rs", "benches/src/sys.rs"];
+const UNSAFE: &[&str] = &[
+    "engine/src/sys/",
+    "mock-server/src/sys.rs",
+    "benches/src/sys.rs",
+    "tests/src/sys/",
+];
 
 const LINES_MAX: usize = 600;
 

@@ -2,92 +2,46 @@
 //!
 //! The program runs as a process of its own, so that it can be stopped and pinned without the mock server.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ringload_engine::run::DriverChoice;
 use ringload_mock_server::MockServer;
 use ringload_tests::books::Books;
+use ringload_tests::program::{Ended, Program, Workplace, config};
 use ringload_tests::run::{driver_under_test, read_manifest};
 use ringload_tests::statistics::percentile;
-use ringload_tests::{Phase, Scenario, binary, eventually, mock};
+use ringload_tests::{Phase, Scenario, eventually, mock};
 use serde_json::Value;
-use tempfile::TempDir;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A run of the program with one phase named `load`.
-struct Program {
-    folder: TempDir,
-    command: Command,
+/// A folder for runs of the program with one phase named `load`; `phase` is the phase's YAML behind its name and kind.
+fn workplace(server: &MockServer, phase: &str) -> Workplace {
+    let phases = format!("    - {{name: load, kind: profiling, {phase}}}\n");
+    Workplace::new(&config(&server.url(), &phases))
 }
 
-impl Program {
-    /// `phase` is the phase's YAML behind its name and kind; `before` stands before the program on the command line.
-    fn new(server: &MockServer, phase: &str, before: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let config = format!(
-            "schemaVersion: \"2.0\"\nbenchmark:\n  model: mock-model\n  endpoint: {{url: {}, type: chat, streaming: true}}\n  \
-             dataset: {{type: synthetic, entries: 8, prompts: {{isl: 16, osl: 4}}}}\n  artifacts: {{dir: ./results}}\n  phases:\n    \
-             - {{name: load, kind: profiling, {phase}}}\n",
-            server.url()
-        );
-        fs::write(folder.path().join("test.yaml"), config).expect("a config file");
-        let mut words: Vec<&str> = before.to_vec();
-        words.push(binary::ringload().to_str().expect("a path of plain text"));
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]);
-        command.args(["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"]);
-        command.args(["--driver", driver()]);
-        command.current_dir(folder.path());
-        Self { folder, command }
-    }
-
-    fn with(mut self, argument: &str) -> Self {
-        self.command.arg(argument);
-        self
-    }
-
-    fn start(&mut self) -> Child {
-        self.command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts")
-    }
-
-    /// Runs it to its end.
-    fn run(&mut self, code: i32) -> Output {
-        ended(self.start(), code)
-    }
-
-    fn json(&self, relative: &str) -> Value {
-        let path = self.folder.path().join("results").join(relative);
-        let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        serde_json::from_slice(&text).expect("JSON")
-    }
-
-    /// `ringload` of the phase's summary.
-    fn phase(&self) -> Value {
-        let phases = read_manifest(&self.folder.path().join("results"));
-        self.json(&phases[0].metrics_json)["ringload"].clone()
-    }
-
-    /// `ringload.client` of the phase's summary.
-    fn client(&self) -> Value {
-        self.phase()["client"].clone()
-    }
+/// The program under way; `before` stands before it on the command line, `more` at its end.
+fn start(workplace: &Workplace, before: &[&str], more: &[&str]) -> Program {
+    let plain = workplace.profile_command(&["--driver", driver()]);
+    let mut words = before.iter().map(OsStr::new).chain([plain.get_program()]);
+    let mut command = Command::new(words.next().expect("the program at least"));
+    command
+        .args(words.chain(plain.get_args()))
+        .args(more)
+        .current_dir(workplace.folder());
+    Program::start(command)
 }
 
 fn driver() -> &'static str {
-    use ringload_engine::run::DriverChoice;
     match driver_under_test() {
         DriverChoice::Auto => "auto",
         DriverChoice::IoUring => "io-uring",
@@ -95,49 +49,23 @@ fn driver() -> &'static str {
     }
 }
 
-/// Waits for the end of the program.
-fn ended(child: Child, code: i32) -> Output {
-    // Little is printed, so the pipes hold it all and reading after the end is enough.
-    let mut child = Guard(Some(child));
-    eventually("the end of the program", || {
-        let child = child.0.as_mut().expect("it is taken below only");
-        child.try_wait().expect("a child can be waited for").is_some()
-    });
-    let output = child.0.take().expect("it is taken once").wait_with_output();
-    let output = output.expect("what it printed");
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{}{}",
-        stdout(&output),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// `ringload` of the phase's summary.
+fn facts(workplace: &Workplace) -> Value {
+    let phases = read_manifest(&workplace.path("results"));
+    let path = workplace.path("results").join(&phases[0].metrics_json);
+    let text = fs::read(path).expect("a summary of the phase");
+    let summary: Value = serde_json::from_slice(&text).expect("JSON");
+    summary["ringload"].clone()
 }
 
 /// Kills a process when it goes.
-struct Guard(Option<Child>);
+struct Guard(Child);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            // Fails if it has ended, which is just as well.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-}
-
-fn signal(child: &Child, name: &str) {
-    // The shell's own kill: it is there wherever a shell is.
-    let status = Command::new("sh")
-        .args(["-c", &format!("kill -{name} {}", child.id())])
-        .status();
-    assert!(status.expect("a shell").success());
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -145,21 +73,32 @@ fn number(value: &Value, key: &str) -> f64 {
 }
 
 /// Asserts that the verdict is not `valid`, that it is told first, and that the files of phase and run agree.
-fn assert_told(program: &Program, output: &Output) {
-    let client = program.client();
+fn assert_told(workplace: &Workplace, ended: &Ended) {
+    let client = &facts(workplace)["client"];
     let verdict = client["verdict"].as_str().expect("a verdict");
     assert!(["suspect", "invalid"].contains(&verdict), "{client:#}");
-    let shown = stdout(output);
+    let shown = &ended.stdout;
     let first = shown.lines().next().unwrap_or_default().to_lowercase();
     assert!(
         first.starts_with(&format!("client: {verdict} in phase 'load': ")),
         "{shown}"
     );
     assert!(shown.contains(&format!(", client: {verdict}\n")), "{shown}");
-    let root = &program.json("profile_export_aiperf.json")["ringload"]["client"];
+    let root = &workplace.root()["ringload"]["client"];
     assert_eq!(
         (&root["verdict"], &root["reason"], &root["phase"]),
         (&client["verdict"], &client["reason"], &Value::from("load"))
+    );
+    let findings = client["findings"].as_array().expect("a list");
+    assert_eq!(findings[0]["figure"], client["figure"]);
+    assert_eq!(
+        shown
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with("  and "))
+            .count(),
+        findings.len() - 1,
+        "{shown}"
     );
     let deciding = client["figure"].as_str().expect("the figure that decided");
     assert!(client[deciding].is_number(), "{client:#}");
@@ -177,41 +116,41 @@ fn one_processor() -> String {
 #[test]
 fn a_client_that_was_stopped_for_half_a_second_sends_all_and_is_not_valid() {
     let server = mock(|_| {});
-    let mut program = Program::new(&server, "type: constant, rate: 50, requests: 100", &[]);
-    let child = program.start();
+    let workplace = workplace(&server, "type: constant, rate: 50, requests: 100");
+    let program = start(&workplace, &[], &[]);
     eventually("the first requests", || server.counters().requests >= 20);
-    signal(&child, "STOP");
+    program.signal("STOP");
     std::thread::sleep(ms(500));
-    signal(&child, "CONT");
-    let output = ended(child, 0);
-    let phase = program.phase();
+    program.signal("CONT");
+    let ended = program.end().expect(0);
+    let phase = facts(&workplace);
     assert_eq!((&phase["sent"], &phase["succeeded"]), (&100.into(), &100.into()));
     assert_eq!(server.counters().requests, 100);
     // Arrivals are 20 ms apart, and the first that fell into the stop waited for nearly all of it.
-    let client = program.client();
+    let client = &phase["client"];
     assert!(number(&phase["send_lag"], "max") > 400.0, "{phase:#}");
-    assert!(number(&client, "lag_max_ms") > 400.0, "{client:#}");
-    assert!(number(&client, "stall_ms") > 400.0, "{client:#}");
+    assert!(number(client, "lag_max_ms") > 400.0, "{client:#}");
+    assert!(number(client, "stall_ms") > 400.0, "{client:#}");
     // About 25 of 100 arrivals fell into it, 20 of them more than 100 ms before its end.
-    assert!(number(&client, "late_share") > 0.15, "{client:#}");
+    assert!(number(client, "late_share") > 0.15, "{client:#}");
     assert_eq!(client["verdict"], "invalid", "{client:#}");
-    assert_told(&program, &output);
+    assert_told(&workplace, &ended);
 }
 
 #[test]
 fn a_stop_is_seen_in_a_closed_loop_too_where_no_request_is_ever_late() {
     // The client waits for answers that take longer than the stop: no core has anything to be late with.
     let server = mock(|options| options.ttft = ms(1_500));
-    let mut program = Program::new(&server, "type: concurrency, concurrency: 4, requests: 4", &[]);
-    let child = program.start();
+    let workplace = workplace(&server, "type: concurrency, concurrency: 4, requests: 4");
+    let program = start(&workplace, &[], &[]);
     eventually("the requests", || server.counters().requests == 4);
-    signal(&child, "STOP");
+    program.signal("STOP");
     std::thread::sleep(ms(500));
-    signal(&child, "CONT");
-    let output = ended(child, 0);
-    let client = program.client();
-    assert!(number(&client, "stall_ms") > 400.0, "{client:#}");
-    assert_told(&program, &output);
+    program.signal("CONT");
+    let ended = program.end().expect(0);
+    let client = &facts(&workplace)["client"];
+    assert!(number(client, "stall_ms") > 400.0, "{client:#}");
+    assert_told(&workplace, &ended);
 }
 
 #[test]
@@ -219,22 +158,19 @@ fn a_busy_loop_beside_the_only_core_is_never_silent() {
     let server = mock(|options| options.ttft = ms(20));
     let processor = one_processor();
     let pinned = ["taskset", "-c", &processor];
-    let _busy = Guard(
-        Command::new("taskset")
-            .args(["-c", &processor, "sh", "-c", "while :; do :; done"])
-            .spawn()
-            .ok(),
-    );
+    let mut busy = Command::new(pinned[0]);
+    busy.args(&pinned[1..]).args(["sh", "-c", "while :; do :; done"]);
+    let _busy = Guard(busy.spawn().expect("a shell"));
     for phase in [
         "type: constant, rate: 50, duration: 2",
         "type: concurrency, concurrency: 4, duration: 2",
     ] {
-        let mut program = Program::new(&server, phase, &pinned);
-        let output = program.run(0);
-        let client = program.client();
+        let workplace = workplace(&server, phase);
+        let ended = start(&workplace, &pinned, &[]).end().expect(0);
+        let client = &facts(&workplace)["client"];
         // The busy loop is ready to run all the time, so it has at least its half.
-        assert!(number(&client, "others_share") > 1.0 / 3.0, "{client:#}");
-        assert_told(&program, &output);
+        assert!(number(client, "others_share") > 1.0 / 3.0, "{client:#}");
+        assert_told(&workplace, &ended);
     }
 }
 
@@ -300,13 +236,13 @@ fn machine_time() -> (u64, u64) {
 fn a_quiet_run_on_a_quiet_machine_is_valid() {
     let server = mock(|options| options.ttft = ms(20));
     for attempt in 1..=3 {
-        let mut program = Program::new(&server, "type: constant, rate: 50, duration: 2", &[]);
+        let workplace = workplace(&server, "type: constant, rate: 50, duration: 2");
         let machine = Quietness::watch();
-        let output = program.run(0);
+        let ended = start(&workplace, &[], &[]).end().expect(0);
         let disturbance = machine.disturbance();
-        let client = program.client();
+        let client = &facts(&workplace)["client"];
         if client["verdict"] == "valid" {
-            let shown = stdout(&output);
+            let shown = &ended.stdout;
             assert!(!shown.contains("client: suspect"), "{shown}");
             assert!(shown.contains(" s, client: valid\n"), "{shown}");
             return;
@@ -363,6 +299,26 @@ fn a_slot_is_used_again_at_once_and_the_time_until_then_is_kept() {
 }
 
 #[test]
+fn a_core_that_spins_for_its_schedule_is_not_busy() {
+    let server = mock(|_| {});
+    let workplace = workplace(&server, "type: constant, rate: 50, duration: 1");
+    start(&workplace, &[], &["--pacing", "busy"]).end().expect(0);
+    let client = &facts(&workplace)["client"];
+    // Fifty requests are some milliseconds of work.
+    assert!(number(client, "busy_share") < 0.5, "{client:#}");
+    let findings = client["findings"].as_array().expect("a list");
+    assert!(
+        findings.iter().all(|finding| finding["figure"] != "busy_share"),
+        "{client:#}"
+    );
+    let all = &workplace.root()["ringload"]["cores"][0];
+    assert!(
+        number(all, "busy_share") > number(client, "busy_share"),
+        "it spun: {all:#}"
+    );
+}
+
+#[test]
 fn phases_are_judged_one_by_one_and_the_run_by_the_worst_of_the_profiling_ones() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
@@ -398,11 +354,10 @@ fn an_open_loop_that_runs_out_of_descriptors_is_invalid_and_fails_on_request() {
     // 200 descriptors leave 72 for connections; all of them are taken after 360 ms, and nothing is answered before 1.5 s.
     let server = mock(|options| options.ttft = ms(1_500));
     let limited = ["sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"];
-    for (flag, code) in [(None, 0), (Some("--fail-on-client-limited"), 4)] {
-        let mut program = Program::new(&server, "type: constant, rate: 200, duration: 1", &limited);
-        program = flag.into_iter().fold(program, Program::with);
-        let output = program.run(code);
-        let phase = program.phase();
+    for (flags, code) in [(&[][..], 0), (&["--fail-on-client-limited"][..], 4)] {
+        let workplace = workplace(&server, "type: constant, rate: 200, duration: 1");
+        let ended = start(&workplace, &limited, flags).end().expect(code);
+        let phase = facts(&workplace);
         assert_eq!((&phase["sent"], &phase["succeeded"]), (&72.into(), &72.into()));
         let client = &phase["client"];
         assert_eq!(
@@ -412,11 +367,11 @@ fn an_open_loop_that_runs_out_of_descriptors_is_invalid_and_fails_on_request() {
         // Due after 5, 10 ... 995 ms.
         assert_eq!(number(client, "unsent_share"), 127.0 / 199.0);
         assert_eq!(number(client, "kept_back"), 1.0, "the one at the head of the queue");
-        assert_told(&program, &output);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_told(&workplace, &ended);
+        let told = &ended.stderr;
         assert_eq!(
             told.contains("error: the client was the limit in phase 'load': "),
-            flag.is_some(),
+            code == 4,
             "{told}"
         );
     }
@@ -425,11 +380,8 @@ fn an_open_loop_that_runs_out_of_descriptors_is_invalid_and_fails_on_request() {
 #[test]
 fn a_run_that_failed_says_so_whatever_the_client_was() {
     let server = mock(|options| options.fault = Some("status:500".parse().expect("a fault of the mock server")));
-    let limited = ["sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"];
-    let mut program =
-        Program::new(&server, "type: constant, rate: 20, duration: 0.5", &limited).with("--fail-on-client-limited");
-    let output = program.run(1);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("no request succeeded"), "{told}");
-    assert!(Path::new(&program.folder.path().join("results/profile_export_aiperf.json")).exists());
+    let workplace = workplace(&server, "type: constant, rate: 20, duration: 0.5");
+    let ended = start(&workplace, &[], &["--fail-on-client-limited"]).end().expect(1);
+    assert!(ended.stderr.contains("no request succeeded"), "{}", ended.stderr);
+    assert!(facts(&workplace)["client"]["verdict"].is_string());
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
-use crate::engine::{self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source};
+use crate::engine::{
+    self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source, Verification,
+};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::signals::Watch;
@@ -24,6 +26,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         output_directory: output_directory(args),
         overwrite: args.overwrite,
         target: mock.as_ref().map(|mock| mock.url()),
+        verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
     };
@@ -60,6 +63,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             DriverFlag::IoUring => DriverChoice::IoUring,
             DriverFlag::Epoll => DriverChoice::Epoll,
         },
+        source_addresses: args.source_address.clone(),
         pacing: match args.pacing {
             PacingFlag::Auto => Pacing::Auto,
             PacingFlag::Efficient => Pacing::Efficient,
@@ -135,6 +139,12 @@ fn verdict(interrupted: Option<i32>, failure: Option<&str>, client_limit: Option
 fn failed(block: &str) -> Exit {
     console::note(block);
     Exit::RunFailed
+}
+
+/// How an https server proves who it is, as far as the command line says so.
+fn verification(args: &Profile) -> Option<Verification> {
+    let file = args.ca_file.clone().map(Verification::CaFile);
+    file.or_else(|| args.insecure.then_some(Verification::Off))
 }
 
 /// The artifact directory as far as the command line decides it.
@@ -229,7 +239,10 @@ mod tests {
             mock: true,
             cores: None,
             driver: DriverFlag::Auto,
+            source_address: Vec::new(),
             pacing: PacingFlag::Auto,
+            ca_file: None,
+            insecure: false,
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,

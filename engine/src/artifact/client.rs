@@ -76,6 +76,7 @@ fn figures(figures: &ClientFigures, document: &mut Map<String, Value>) {
         ("buffer_shortages", figures.buffer_shortages),
         ("journal_waits", figures.journal_waits),
         ("connections_opened", figures.connections_opened),
+        ("reconnects", figures.reconnects),
         ("resends", figures.resends),
     ] {
         insert(name, Some(json!(count)));

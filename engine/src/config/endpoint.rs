@@ -8,7 +8,7 @@ use super::headers;
 use super::hooks::{self, ResetKvCache, ServerProfiler};
 use super::schema::ENDPOINT;
 use super::tree::Position;
-use super::url::{Url, UrlFault};
+use super::url::Url;
 
 /// The server and how requests are sent to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,8 @@ pub struct Endpoint {
     pub timeout_s: Option<f64>,
     /// Whether requests ask for an event stream.
     pub streaming: Option<bool>,
-    /// Whether `connection_reuse: pooled` is written.
-    pub connection_reuse_pooled: bool,
+    /// What becomes of a connection whose request has ended.
+    pub connection_reuse: Option<ConnectionReuse>,
     /// Whether `transport: http` is written.
     pub transport_http: bool,
     /// Headers of the user in the order of the file.
@@ -45,6 +45,31 @@ pub struct Endpoint {
     pub reset_kv_cache: Option<ResetKvCache>,
     /// The profiler hook; `None` is off.
     pub server_profiler: Option<ServerProfiler>,
+}
+
+/// What becomes of a connection whose request has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConnectionReuse {
+    /// It waits for any next request.
+    #[default]
+    Pooled,
+    /// It is closed, and the request says so in advance.
+    Never,
+    /// It waits for the next request of its session and is closed with the session.
+    StickyUserSessions,
+}
+
+impl ConnectionReuse {
+    const ALL: [Self; 3] = [Self::Pooled, Self::Never, Self::StickyUserSessions];
+
+    /// The word in configs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pooled => "pooled",
+            Self::Never => "never",
+            Self::StickyUserSessions => "sticky-user-sessions",
+        }
+    }
 }
 
 /// The other APIs of the format.
@@ -103,7 +128,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         .and_then(|field| field.duration(Bounds::NOT_NEGATIVE.or_infinity()));
     let connection_reuse = section
         .field("connection_reuse")
-        .and_then(|field| field.word(&[("pooled", ())], &["never", "sticky-user-sessions"]));
+        .and_then(|field| field.word(&ConnectionReuse::ALL.map(|reuse| (reuse.as_str(), reuse)), &[]));
     let transport = section
         .field("transport")
         .and_then(|field| field.word(&[("http", ())], &["sagemaker"]));
@@ -125,7 +150,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         api_key,
         timeout_s,
         streaming,
-        connection_reuse_pooled: connection_reuse.is_some(),
+        connection_reuse,
         transport_http: transport.is_some(),
         headers,
         extra,
@@ -177,15 +202,8 @@ fn one_url(field: &Field<'_>) -> Option<(Url, String)> {
             let scheme = if text.contains("://") { "" } else { "http://" };
             Some((url, format!("{scheme}{text}")))
         }
-        Err(UrlFault::Wrong(fault)) => {
+        Err(fault) => {
             field.report(format!("found {}; {fault}", field.found()));
-            None
-        }
-        Err(UrlFault::Tls) => {
-            field.refuse(
-                "https (TLS)",
-                "use an http address, for example of a local proxy that adds TLS",
-            );
             None
         }
     }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::Endpoint;
+pub use endpoint::{ConnectionReuse, Endpoint};
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, Phase, PhaseKind, PhaseType};
@@ -47,7 +47,7 @@ pub use url::Url;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
-pub(crate) use url::UrlFault;
+pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
 use diagnostic::Sink;

@@ -2,14 +2,43 @@
 
 use std::net::Ipv6Addr;
 
-/// An `http` address as written, checked and normalised.
+/// The scheme of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTP inside TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The word before `://`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port of an address that names none.
+    fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// An `http` or `https` address as written, checked and normalised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
+    /// Whether TLS is spoken.
+    pub(crate) scheme: Scheme,
     /// User and password, percent-decoded.
     pub(crate) credentials: Option<(String, String)>,
     /// Lower-case host without brackets and without a trailing dot.
     pub(crate) host: String,
-    /// TCP port; 80 unless written.
+    /// TCP port; that of the scheme unless written.
     pub(crate) port: u16,
     /// Path as written: empty or starting with `/`.
     pub(crate) path: String,
@@ -17,34 +46,28 @@ pub struct Url {
     pub(crate) query: Option<String>,
 }
 
-/// Why a text is not a usable address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum UrlFault {
-    /// What is wrong and what is allowed. Never holds credentials.
-    Wrong(String),
-    /// `https`.
-    Tls,
-}
-
 impl Url {
     /// Reads an address. Without a scheme, `http://` is meant.
     ///
     /// # Errors
-    /// The first thing that is wrong.
-    pub(crate) fn parse(text: &str) -> Result<Self, UrlFault> {
-        let wrong = |message: &str| Err(UrlFault::Wrong(message.to_owned()));
+    /// The first thing that is wrong, and what is allowed. Never holds credentials.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |message: &str| Err(message.to_owned());
         if let Some(bad) = text.chars().find(|c| !c.is_ascii_graphic()) {
-            return Err(UrlFault::Wrong(format!(
+            return Err(format!(
                 "a URL cannot hold `{}`; percent-encode it, or write an international host name in punycode",
                 bad.escape_debug()
-            )));
+            ));
+        }
+        if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("unix:")) {
+            return wrong("not supported by ringload yet: unix sockets; use an http address");
         }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(UrlFault::Tls),
-            _ => return wrong("the scheme must be http"),
-        }
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return wrong("the scheme must be http or https"),
+        };
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(authority_end);
         if tail.contains('#') {
@@ -70,22 +93,23 @@ impl Url {
             }
         };
         Ok(Self {
+            scheme,
             credentials,
             host,
-            port,
+            port: port.unwrap_or(scheme.default_port()),
             path: path.to_owned(),
             query,
         })
     }
 
-    /// Value of the `Host` header: host, bracketed if IPv6, and the port unless it is 80.
+    /// Value of the `Host` header: host, bracketed if IPv6, and the port unless it is that of the scheme.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
         } else {
             self.host.clone()
         };
-        if self.port == 80 {
+        if self.port == self.scheme.default_port() {
             host
         } else {
             format!("{host}:{}", self.port)
@@ -93,9 +117,9 @@ impl Url {
     }
 }
 
-/// Host and port of an authority without user.
-fn split_port(address: &str) -> Result<(String, u16), UrlFault> {
-    let wrong = |message: &str| Err(UrlFault::Wrong(message.to_owned()));
+/// Host and, if written, port of an authority without user.
+fn split_port(address: &str) -> Result<(String, Option<u16>), String> {
+    let wrong = |message: &str| Err(message.to_owned());
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
         let Some((literal, after)) = rest.split_once(']') else {
             return wrong("`[` of an IPv6 address needs a closing `]`");
@@ -123,17 +147,18 @@ fn split_port(address: &str) -> Result<(String, u16), UrlFault> {
     }
     let is_host_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
     if let Some(bad) = host.chars().find(|&c| !is_host_char(c)) {
-        return Err(UrlFault::Wrong(format!("a host cannot hold `{bad}`")));
+        return Err(format!("a host cannot hold `{bad}`"));
     }
     let port = match port {
-        None => 80,
+        None => None,
         Some(port) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
-            port.parse().ok().filter(|&port: &u16| port > 0).ok_or_else(|| {
-                UrlFault::Wrong(format!(
+            let number = port.parse().ok().filter(|&port: &u16| port > 0);
+            Some(number.ok_or_else(|| {
+                format!(
                     "the port must be from 1 to 65535, not {}",
                     port.get(..8).unwrap_or(port)
-                ))
-            })?
+                )
+            })?)
         }
         Some(_) => return wrong("the port after `:` must be a number from 1 to 65535"),
     };
@@ -183,7 +208,7 @@ mod tests {
         assert_eq!((url.host.as_str(), url.authority().as_str()), ("::1", "[::1]:8000"));
         assert_eq!(Url::parse("http://[::1]").unwrap().authority(), "[::1]");
         for bad in ["http://::1:8000", "http://[::1", "http://[::g]", "http://[::1]x"] {
-            assert!(matches!(Url::parse(bad), Err(UrlFault::Wrong(_))), "{bad}");
+            assert!(Url::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -202,7 +227,7 @@ mod tests {
             "http://u:hunter2@h<",
         ] {
             match Url::parse(bad) {
-                Err(UrlFault::Wrong(message)) => assert!(!message.contains("hunter2"), "{message}"),
+                Err(message) => assert!(!message.contains("hunter2"), "{message}"),
                 other => panic!("{bad}: {other:?}"),
             }
         }
@@ -223,8 +248,19 @@ mod tests {
             "http://",
             "http://h\u{e9}",
         ] {
-            assert!(matches!(Url::parse(bad), Err(UrlFault::Wrong(_))), "{bad}");
+            assert!(Url::parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(Url::parse("https://h"), Err(UrlFault::Tls));
+    }
+
+    #[test]
+    fn each_scheme_has_its_port() {
+        let url = Url::parse("HTTPS://h/v1").unwrap();
+        assert_eq!(
+            (url.scheme, url.port, url.authority().as_str()),
+            (Scheme::Https, 443, "h")
+        );
+        assert_eq!(Url::parse("https://h:80").unwrap().authority(), "h:80");
+        assert_eq!(Url::parse("https://h:443").unwrap().authority(), "h");
+        assert_eq!(Url::parse("h").unwrap().scheme, Scheme::Http);
     }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Timeout};
 
 use super::error::{Effect, Hook, HookCallName, HookError};
 use super::origin::{redacted, unique};
 use super::retry::{RetryLaw, Step};
 use crate::clock;
-use crate::plan::{ProfilerHook, ResetHook};
+use crate::plan::{ProfilerHook, ResetHook, Verification};
+use crate::tls::{self, TlsClient};
 use crate::units::Nanos;
 
 /// A longer body is not looked into.
@@ -61,14 +63,17 @@ pub struct HookClient {
     /// Each server once, in the user's order.
     origins: Vec<String>,
     headers: Vec<(String, String)>,
+    /// Whether it can speak TLS.
+    secure: bool,
     reports: Vec<HookReport>,
 }
 
 impl HookClient {
     /// A client for these origins (`scheme://host:port`; two spellings of one server count once) whose calls carry these headers.
-    /// Headers that frame the message are left to the client.
-    pub fn new(origins: Vec<String>, headers: Vec<(String, String)>) -> Self {
+    /// Headers that frame the message are left to the client. `tls` tells how servers of `https` origins are verified.
+    pub(crate) fn new(origins: Vec<String>, headers: Vec<(String, String)>, tls: Option<&TlsClient>) -> Self {
         let agent = Agent::config_builder()
+            .tls_config(tls_config(tls))
             .max_redirects(0)
             .proxy(None)
             .http_status_as_error(false)
@@ -81,6 +86,7 @@ impl HookClient {
             agent,
             origins: unique(origins),
             headers: headers.into_iter().filter(|(name, _)| !is_framing(name)).collect(),
+            secure: tls.is_some(),
             reports: Vec::new(),
         }
     }
@@ -241,13 +247,12 @@ impl HookClient {
     pub fn post(&self, hook: Hook, origin: &str, path: &str, timeout: Nanos) -> Result<HookReply, HookError> {
         let call = || call_name(hook, origin, path);
         // Said before the client finds out behind a connection, which would first have to be opened, with retries.
-        if !origin
-            .get(..7)
-            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
-        {
+        let scheme = origin.split_once("://").map_or("", |(scheme, _)| scheme);
+        let speakable = scheme.eq_ignore_ascii_case("http") || self.secure && scheme.eq_ignore_ascii_case("https");
+        if !speakable {
             return Err(HookError::Unsendable {
                 call: call(),
-                reason: "this build makes control calls over http only, use an http:// origin".to_owned(),
+                reason: format!("this client does not speak '{scheme}'"),
             });
         }
         let mut request = self.agent.post(format!("{origin}{path}"));
@@ -281,6 +286,20 @@ impl HookClient {
         };
         Ok(HookReply { status, success })
     }
+}
+
+/// The same roots as the load's, or none of them.
+fn tls_config(tls: Option<&TlsClient>) -> TlsConfig {
+    let roots: Vec<Certificate<'static>> = tls
+        .map_or(&[][..], TlsClient::roots)
+        .iter()
+        .map(|root| Certificate::from_der(root).to_owned())
+        .collect();
+    TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .disable_verification(tls.is_some_and(|tls| *tls.verification() == Verification::Off))
+        .unversioned_rustls_crypto_provider(tls::provider())
+        .build()
 }
 
 fn call_name(hook: Hook, origin: &str, path: &str) -> HookCallName {
@@ -319,7 +338,12 @@ fn classify(call: HookCallName, error: &ureq::Error, timeout: Nanos) -> HookErro
         }
         ureq::Error::HostNotFound => ("the host name does not resolve".to_owned(), Effect::None),
         ureq::Error::ConnectionFailed => ("the connection failed".to_owned(), Effect::None),
+        ureq::Error::Rustls(error) => return unsendable(call, &format!("TLS handshake: {}", tls::explain(error))),
         ureq::Error::Io(error) => {
+            // A handshake that failed is wrapped in an error of the stream. It fails again however often it is tried.
+            if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                return unsendable(call, &format!("TLS handshake: {}", tls::explain(error)));
+            }
             let effect = match error.kind() {
                 std::io::ErrorKind::ConnectionRefused
                 | std::io::ErrorKind::HostUnreachable

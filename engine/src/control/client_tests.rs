@@ -7,7 +7,11 @@ const SECRET: &str = "sk-very-secret";
 
 fn client(servers: &[&Server]) -> HookClient {
     let origins = servers.iter().map(|server| server.origin.clone()).collect();
-    HookClient::new(origins, vec![("Authorization".to_owned(), format!("Bearer {SECRET}"))])
+    HookClient::new(
+        origins,
+        vec![("Authorization".to_owned(), format!("Bearer {SECRET}"))],
+        None,
+    )
 }
 
 fn reset_hook() -> ResetHook {
@@ -68,7 +72,7 @@ fn framing_headers_of_the_user_are_left_out() {
     let headers = headers
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-    let mut client = HookClient::new(vec![server.origin.clone()], headers);
+    let mut client = HookClient::new(vec![server.origin.clone()], headers, None);
     client.profiler_stop(&profiler_hook()).expect("the server answered 200");
     let request = server.requests().remove(0).to_ascii_lowercase();
     assert!(
@@ -341,13 +345,13 @@ fn a_stop_is_attempted_everywhere_and_all_failures_are_told() {
 
 #[test]
 fn what_cannot_be_sent_is_said_and_not_retried() {
-    let mut tls = HookClient::new(vec!["https://127.0.0.1:1".to_owned()], vec![]);
+    let mut tls = HookClient::new(vec!["https://127.0.0.1:1".to_owned()], vec![], None);
     let (result, waits) = reset(&mut tls, &reset_hook());
     assert!(matches!(&result, Err(HookError::Unsendable { .. })), "{result:?}");
     assert_eq!(waits, [0; 0]);
 
     let headers = vec![("bad name".to_owned(), SECRET.to_owned())];
-    let mut malformed = HookClient::new(vec!["http://127.0.0.1:1".to_owned()], headers);
+    let mut malformed = HookClient::new(vec!["http://127.0.0.1:1".to_owned()], headers, None);
     let error = reset(&mut malformed, &reset_hook())
         .0
         .expect_err("the header is malformed");

@@ -8,9 +8,11 @@ use super::render::{RenderError, RenderInputs, render_chat};
 use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, RequestImages, ResetHook, StopRule, advice, authorization, directory, echo,
+    Plan, ProfilerHook, RequestImages, ResetHook, StopRule, Verification, advice, authorization, directory, echo,
 };
-use crate::config::{self, Config, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position};
+use crate::config::{
+    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
+};
 use crate::dataset::LengthDistribution;
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -24,6 +26,9 @@ const DEFAULT_HOOK_TIMEOUT_S: f64 = 30.0;
 /// Seconds in which a busy server is asked again to reset its cache.
 const DEFAULT_RESET_RETRY_S: f64 = 60.0;
 
+/// Said of every run without verification.
+const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
+
 /// What a run decides beside the file.
 #[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
@@ -33,6 +38,8 @@ pub struct BuildOptions {
     pub overwrite: bool,
     /// Another server: takes the place of scheme, host and port, while the path of the file stays.
     pub target_override: Option<String>,
+    /// How an `https` server proves who it is, if the user said so.
+    pub verification: Option<Verification>,
     /// The command line without secrets, for artifacts.
     pub command: String,
     /// Identity of the run; drawn when absent.
@@ -49,8 +56,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     let endpoint = &config.endpoint;
     let server = match &options.target_override {
         None => TargetParts::of(&endpoint.url),
-        Some(text) => TargetParts::parse(text).map_err(|message| without_place(config, message))?,
+        Some(text) => replacement(config, text)?,
     };
+    let tls = verification(config, options, &server)?;
     let target = target::resolve(&server, &endpoint.url, endpoint.path.as_deref());
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
@@ -58,10 +66,12 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
         config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
     };
+    let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let requests = render_requests(RenderInputs {
         target: &target,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
+        close_after: connection_reuse == ConnectionReuse::Never,
         use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
         headers: &headers,
         session_header: endpoint.session_header.as_deref(),
@@ -86,6 +96,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     let phases = phases(&config.phases);
     let mut warnings = config.warnings.clone();
     warnings.extend(advice::advise(config, &phases));
+    warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     Ok(Plan {
         benchmark_id: options
             .benchmark_id
@@ -96,7 +107,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
             streaming: endpoint.streaming.unwrap_or(false),
+            connection_reuse,
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
+            tls,
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
             target,
         },
@@ -114,6 +127,46 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         command: options.command.clone(),
         warnings,
     })
+}
+
+/// The server that takes the place of the file's. It speaks plain HTTP, so the file must not ask for TLS: what is measured would not be what
+/// was written.
+fn replacement(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
+    let server = TargetParts::parse(text).map_err(|message| without_place(config, message))?;
+    if TargetParts::of(&config.endpoint.url).is_secure() && !server.is_secure() {
+        let message = format!(
+            "an https address cannot be replaced with the plain server {}: it speaks no TLS; write http:// for runs with --mock",
+            server.origin()
+        );
+        return Err(mistake(
+            config,
+            Some(config.endpoint.at),
+            "benchmark.endpoint.url",
+            message,
+        ));
+    }
+    Ok(server)
+}
+
+/// How the server proves who it is.
+fn verification(
+    config: &Config,
+    options: &BuildOptions,
+    server: &TargetParts,
+) -> Result<Option<Verification>, Diagnostics> {
+    if server.is_secure() {
+        return Ok(Some(options.verification.clone().unwrap_or_default()));
+    }
+    let flag = match &options.verification {
+        None | Some(Verification::SystemRoots) => return Ok(None),
+        Some(Verification::CaFile(_)) => "--ca-file",
+        Some(Verification::Off) => "--insecure",
+    };
+    let message = format!(
+        "{flag} is for https addresses, and the server is {}: remove the flag, or write https:// in endpoint.url",
+        server.origin()
+    );
+    Err(without_place(config, message))
 }
 
 /// The only place where request bytes are made.

@@ -75,7 +75,7 @@ fn endpoint(endpoint: &Endpoint, server: &TargetParts) -> Value {
         ("transport", endpoint.transport_http.then(|| json!("http"))),
         (
             "connection_reuse",
-            endpoint.connection_reuse_pooled.then(|| json!("pooled")),
+            endpoint.connection_reuse.map(|reuse| json!(reuse.as_str())),
         ),
         ("headers", (!headers.is_empty()).then_some(Value::Object(headers))),
         (

@@ -12,6 +12,7 @@ pub mod render;
 mod request_image;
 mod target;
 
+pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
 pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
@@ -54,6 +55,18 @@ pub enum EndpointKind {
     Chat,
 }
 
+/// How a server proves who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Verification {
+    /// By a certificate under one of the roots that this host trusts.
+    #[default]
+    SystemRoots,
+    /// By a certificate under one of the roots of this PEM file, and no others.
+    CaFile(PathBuf),
+    /// It need not.
+    Off,
+}
+
 /// Where requests go and how they are judged.
 #[derive(Debug, Clone)]
 pub struct EndpointPlan {
@@ -63,8 +76,12 @@ pub struct EndpointPlan {
     pub target: Target,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
+    /// What becomes of a connection whose request has ended.
+    pub connection_reuse: ConnectionReuse,
     /// Longest life of one request from its start; `None` waits without limit.
     pub request_timeout: Option<Nanos>,
+    /// How the server proves who it is; `None` speaks plain HTTP.
+    pub tls: Option<Verification>,
     /// Headers that control requests carry (authorisation and the user's own), name and value.
     pub control_headers: Vec<(String, String)>,
 }

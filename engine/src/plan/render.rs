@@ -27,6 +27,8 @@ pub struct RenderInputs<'a> {
     pub model: &'a str,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
+    /// Tell the server that the connection will not be used again.
+    pub close_after: bool,
     /// Ask for output tokens by `max_tokens` and not by `max_completion_tokens`.
     pub use_legacy_max_tokens: bool,
     /// Further headers. A name that ringload generates too takes the user's value, except `Accept` and `Content-Type`, which follow from the

@@ -1,14 +1,15 @@
 //! The URL of requests: the address of the config joined with the path of the API.
 
 use super::Target;
-use crate::config::{Url, UrlFault};
+use crate::config::{Scheme, Url};
 
 /// The path of chat completions.
 const CHAT_PATH: &str = "/v1/chat/completions";
 
-/// Host and port of a server.
+/// Scheme, host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TargetParts {
+    scheme: Scheme,
     host: String,
     port: u16,
     authority: String,
@@ -17,6 +18,7 @@ pub(super) struct TargetParts {
 impl TargetParts {
     pub(super) fn of(url: &Url) -> Self {
         Self {
+            scheme: url.scheme,
             host: url.host.clone(),
             port: url.port,
             authority: url.authority(),
@@ -26,18 +28,18 @@ impl TargetParts {
     /// # Errors
     /// Why `text` is no address.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match Url::parse(text) {
-            Ok(url) => Ok(Self::of(&url)),
-            Err(UrlFault::Wrong(fault)) => Err(format!(
-                "the address that replaces endpoint.url cannot be used: {fault}"
-            )),
-            Err(UrlFault::Tls) => Err("not supported by ringload yet: https (TLS); use an http address".to_owned()),
-        }
+        Url::parse(text)
+            .map(|url| Self::of(&url))
+            .map_err(|fault| format!("the address that replaces endpoint.url cannot be used: {fault}"))
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.scheme == Scheme::Https
     }
 
     /// `scheme://host:port`, the port left out when it is the default.
     pub(super) fn origin(&self) -> String {
-        format!("http://{}", self.authority)
+        format!("{}://{}", self.scheme.as_str(), self.authority)
     }
 }
 
@@ -108,6 +110,14 @@ mod tests {
         assert_eq!(target.url, "http://127.0.0.1:4000/v1/chat/completions?k=v");
         assert_eq!(target.authority, "127.0.0.1:4000");
         assert!(TargetParts::parse("127.0.0.1:0").is_err());
+    }
+
+    #[test]
+    fn the_scheme_stays() {
+        let url = Url::parse("https://h/v1").unwrap();
+        let target = resolve(&TargetParts::of(&url), &url, None);
+        assert_eq!(target.url, "https://h/v1/chat/completions");
+        assert_eq!((target.origin.as_str(), target.port), ("https://h", 443));
     }
 
     #[test]

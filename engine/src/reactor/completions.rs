@@ -4,8 +4,9 @@ use super::connection::{Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
-use crate::http::{Feed, TokenUsage};
+use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
+use crate::plan::ConnectionReuse;
 use crate::record::{ErrorDetail, Outcome, Usage};
 use crate::sys::driver::{BufferId, Completion, Driver, Operation};
 use crate::sys::socket;
@@ -39,25 +40,49 @@ impl<D: Driver> Core<D> {
             "a place waits for its completions"
         );
         place.operations -= 1;
+        self.ramp.ended();
         if place.state == State::Closing {
             // Cancelled too late: the connection may be there all the same, and is closed.
             return self.close_if_quiet(index);
         }
         if completion.result < 0 {
-            return self.connect_failed(index, -completion.result, now);
+            return self.connect_failed(index, failure::connecting(-completion.result), now);
         }
-        self.connect_failing = false;
-        place.state = State::Busy;
         place.receiving = true;
         place.operations += 1;
         let (generation, socket) = (place.generation, place.raw_socket());
+        place.request().last_life = now;
+        self.driver.receive(index, generation, socket);
+        if self.tls.is_some() {
+            self.begin_handshake(index, now);
+        } else {
+            self.connected(index, now);
+        }
+    }
+
+    /// The connection can carry its request.
+    pub(super) fn connected(&mut self, index: u32, now: Nanos) {
+        self.connect_failing = false;
+        let place = self.slab.get(index);
+        place.state = State::Busy;
         let request = place.request();
         if !request.resent {
             request.connected = now;
         }
-        request.last_life = now;
-        self.driver.receive(index, generation, socket);
         self.to_send.push_back(index);
+        self.count_connection(index);
+    }
+
+    /// A connection is established, in place of one that had ended if there is such a one.
+    fn count_connection(&mut self, index: u32) {
+        let phase = self.slab.get(index).request().credit.phase.index();
+        let replaces = u64::from(self.lost > 0);
+        self.lost -= replaces;
+        self.counters.connections += 1;
+        self.counters.reconnects += replaces;
+        let window = self.health.window(phase);
+        window.connections_opened += 1;
+        window.reconnects += replaces;
     }
 
     fn send_completed(&mut self, completion: Completion, now: Nanos) {
@@ -68,7 +93,7 @@ impl<D: Driver> Core<D> {
         place.sending = false;
         match place.state {
             State::Closing => return self.close_if_quiet(index),
-            State::Busy => {}
+            State::Busy | State::Handshaking => {}
             state => unreachable!("a send completed on a connection that is {state:?}"),
         }
         if completion.result < 0 {
@@ -77,6 +102,9 @@ impl<D: Driver> Core<D> {
                 self.lose(index, failure::broken(-completion.result), now);
             }
             return;
+        }
+        if place.tls.is_some() {
+            return self.sealed_sent(index, completion.result as usize, now);
         }
         let (generation, socket) = (place.generation, place.raw_socket());
         let request = place.request();
@@ -88,6 +116,12 @@ impl<D: Driver> Core<D> {
             place.operations += 1;
             return self.driver.send(index, generation, socket, sent);
         }
+        self.request_sent(index, now);
+    }
+
+    /// The last byte of a request was handed to the kernel.
+    pub(super) fn request_sent(&mut self, index: u32, now: Nanos) {
+        let request = self.slab.get(index).request();
         request.send_end = now;
         match request.credit.cancel_after {
             None => {}
@@ -104,7 +138,9 @@ impl<D: Driver> Core<D> {
             place.receiving = false;
         }
         if let Some(buffer) = completion.buffer {
-            if completion.result > 0 {
+            if completion.result > 0 && place.tls.is_some() {
+                self.received_sealed(index, buffer, completion.result as usize, now);
+            } else if completion.result > 0 {
                 self.received(index, buffer, completion.result as usize, now);
             }
             self.driver.recycle(buffer);
@@ -123,7 +159,9 @@ impl<D: Driver> Core<D> {
         }
         let place = self.slab.get(index);
         match place.state {
-            State::Busy | State::Idle if place.generation == completion.tag.generation => {
+            State::Handshaking | State::Busy | State::Idle | State::Parting
+                if place.generation == completion.tag.generation =>
+            {
                 place.receiving = true;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
@@ -138,15 +176,23 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         match place.state {
             State::Busy => {}
-            State::Idle => {
-                // Bytes that nobody asked for: the connection is out of step.
-                self.forget_idle(index);
-                return self.close(index);
-            }
+            State::Idle => return self.out_of_step(index),
             _ => return,
         }
         let bytes = self.driver.bytes(buffer, length);
         let outcome = place.reader.feed(bytes, &mut self.scratch);
+        self.fed(index, outcome, length, now);
+    }
+
+    /// Bytes that nobody asked for arrived on an idle connection.
+    pub(super) fn out_of_step(&mut self, index: u32) {
+        self.forget_idle(index);
+        self.close(index);
+    }
+
+    /// The reader took `length` bytes of a busy connection.
+    pub(super) fn fed(&mut self, index: u32, outcome: Result<Feed, HttpError>, length: usize, now: Nanos) {
+        let place = self.slab.get(index);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
         if request.first_byte == Nanos::ZERO {
@@ -191,12 +237,21 @@ impl<D: Driver> Core<D> {
     }
 
     /// The peer closed its side (`errno` 0) or the connection broke.
-    fn input_ended(&mut self, index: u32, errno: i32, now: Nanos) {
+    pub(super) fn input_ended(&mut self, index: u32, errno: i32, now: Nanos) {
         let place = self.slab.get(index);
         match place.state {
             State::Idle => {
                 self.forget_idle(index);
                 self.close(index);
+            }
+            State::Parting => self.parted(index),
+            State::Handshaking if errno != 0 => self.connect_failed(index, failure::broken(errno), now),
+            State::Handshaking => self.connect_failed(index, failure::handshake_cut(), now),
+            // Without the peer's word that it closed, anybody may have cut the body.
+            State::Busy
+                if place.reader.lasts_until_close() && place.tls.as_ref().is_some_and(|tls| !tls.peer_closed()) =>
+            {
+                self.lose(index, failure::protocol(HttpError::IncompleteBody), now);
             }
             State::Busy => match place.reader.end_of_input(&mut self.scratch) {
                 // The end of an until-close body; or the answer so far says already why the request failed.
@@ -236,7 +291,12 @@ impl<D: Driver> Core<D> {
     /// The response is complete.
     fn answered(&mut self, index: u32, in_step: bool, now: Nanos) {
         let place = self.slab.get(index);
-        let keep = in_step && place.reader.keep_alive() && !place.sending && place.receiving;
+        let wanted = match self.connection_reuse {
+            ConnectionReuse::Pooled => true,
+            // A session has one request, so it ends here too.
+            ConnectionReuse::Never | ConnectionReuse::StickyUserSessions => false,
+        };
+        let keep = wanted && in_step && place.reader.keep_alive() && !place.sending && place.receiving;
         match place.reader.failure() {
             None => self.finish(index, Outcome::Success, 0, now),
             Some(failure) => {
@@ -263,7 +323,12 @@ impl<D: Driver> Core<D> {
             .credit
             .cancel_after
             .unwrap_or(Nanos::ZERO);
-        self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
+        if self.slab.get(index).tls.is_none() {
+            return self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
+        }
+        let error = self.recorder.intern(failure::cancelled(delay));
+        self.finish(index, Outcome::Cancelled, error, now);
+        self.part(index, now);
     }
 
     /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
@@ -315,6 +380,11 @@ impl<D: Driver> Core<D> {
     pub(super) fn close(&mut self, index: u32) {
         let place = self.slab.get(index);
         let connecting = place.state == State::Connecting && place.operations > 0;
+        self.lost += u64::from(!matches!(place.state, State::Connecting | State::Handshaking));
+        if place.tls.is_some() {
+            self.say_farewell(index);
+        }
+        let place = self.slab.get(index);
         place.state = State::Closing;
         place.reader.begin(&mut self.scratch);
         if connecting {
@@ -335,7 +405,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn forget_idle(&mut self, index: u32) {
+    pub(super) fn forget_idle(&mut self, index: u32) {
         self.idle.retain(|&idle| idle != index);
     }
 }

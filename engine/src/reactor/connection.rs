@@ -6,6 +6,8 @@
 //!    ^          |          |                             |
 //!    |          +----------+---------- Closing <---------+
 //!    +------------------------ last completion seen
+//!
+//! With TLS: Connecting -> Handshaking -> Busy, and Busy -> Parting -> Closing for a request that was cancelled
 //! ```
 //!
 //! A request lives in a connection from its start to its end. A connection that must go is shut down at once but keeps its place until every
@@ -13,6 +15,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use super::sealed::Seal;
 use crate::credit::Credit;
 use crate::http::ResponseReader;
 use crate::record::GapChain;
@@ -25,10 +28,14 @@ pub(super) enum State {
     Vacant,
     /// Waiting for the connection; carries a request.
     Connecting,
+    /// Connected; TLS is being agreed on. Carries a request.
+    Handshaking,
     /// Carries a request.
     Busy,
     /// Waits for the next request.
     Idle,
+    /// Nothing more is sent, and what comes is not wanted; waits for the server to see that. Only with TLS.
+    Parting,
     /// Shut down; waits for its last completion.
     Closing,
 }
@@ -46,7 +53,7 @@ pub(super) struct Request {
     pub(super) issued: Nanos,
     /// Just before the first byte (or the connect) was handed to the kernel.
     pub(super) start: Nanos,
-    /// Connection established.
+    /// Connection established, TLS included.
     pub(super) connected: Nanos,
     /// Last byte handed to the kernel.
     pub(super) send_end: Nanos,
@@ -64,7 +71,7 @@ pub(super) struct Request {
     pub(super) last_life: Nanos,
     /// Contents so far.
     pub(super) content_events: u32,
-    /// Bytes handed to the kernel.
+    /// Bytes handed to the kernel; with TLS, bytes whose ciphertext was.
     pub(super) bytes_sent: u32,
     /// Body bytes received.
     pub(super) bytes_received: u64,
@@ -137,6 +144,8 @@ pub(super) struct Connection {
     /// The request, while connecting or busy.
     pub(super) request: Option<Request>,
     pub(super) reader: ResponseReader,
+    /// With TLS, from the connect on.
+    pub(super) tls: Option<Box<Seal>>,
     /// Neighbours in the chain of active connections, oldest start first.
     pub(super) previous: u32,
     pub(super) next: u32,
@@ -154,6 +163,7 @@ impl Connection {
             served: 0,
             request: None,
             reader: ResponseReader::new(),
+            tls: None,
             previous: NONE,
             next: NONE,
         }

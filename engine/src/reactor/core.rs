@@ -5,32 +5,32 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
-use super::pacing::{Profile, Profiles, Wait};
+use super::pacing::{Profile, Profiles};
+use super::ramp::Ramp;
 use super::recorder::Recorder;
+use super::routes::{Route, Routes};
+use super::sealed::TlsCore;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, RequestImages};
-use crate::record::Outcome;
+use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
-use crate::sys::socket::{self, KernelAddress};
+use crate::sys::socket;
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// A connect on loopback does the whole handshake inside the enter, 20 to 150 us. Thousands of them in one enter blinded the core for half a
-/// second: phases ended late, and the requests' starts were stamped long before the kernel saw them.
-const CONNECTS_PER_TURN: usize = 8;
 /// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
 /// as the kernel can refuse.
 const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
@@ -67,7 +67,10 @@ pub(crate) struct Core<D> {
     pub(super) completions: Vec<Completion>,
     pub(super) images: RequestImages,
     pub(super) ids: RequestIds,
-    pub(super) address: KernelAddress,
+    pub(super) routes: Routes,
+    pub(super) connection_reuse: ConnectionReuse,
+    /// With TLS, what the connections share.
+    pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
     profiles: Profiles,
     /// How to wait, and how much to send at once: follows from the phases that are open.
@@ -75,8 +78,9 @@ pub(crate) struct Core<D> {
     sends_per_turn: usize,
     /// The last connect failed.
     pub(super) connect_failing: bool,
-    /// Connections opened for new requests in this turn.
-    connects: usize,
+    pub(super) ramp: Ramp,
+    /// Connections that have ended and that no new one has taken the place of yet.
+    pub(super) lost: u64,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
     pub(super) shutting_down: bool,
@@ -124,13 +128,16 @@ impl<D: Driver> Core<D> {
             completions: Vec::with_capacity(4096),
             images: plan.images,
             ids: plan.ids,
-            address: plan.address,
+            routes: plan.routes,
+            connection_reuse: plan.connection_reuse,
+            tls: plan.tls.map(TlsCore::new),
             request_timeout: plan.request_timeout,
             profiles: plan.pacing,
             profile: plan.pacing.with(false),
             sends_per_turn: plan.pacing.with(false).sends_per_turn(false),
             connect_failing: false,
-            connects: 0,
+            ramp: Ramp::new(plan.connects_in_flight),
+            lost: 0,
             paused_until: Nanos::ZERO,
             shutting_down: false,
             watching: false,
@@ -229,7 +236,7 @@ impl<D: Driver> Core<D> {
 
     /// Starts every request that has a credit, a slot and its time.
     fn start_requests(&mut self, now: Nanos) {
-        self.connects = 0;
+        self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
                 let Some(credit) = self.next_credit(index) else { break };
@@ -258,7 +265,7 @@ impl<D: Driver> Core<D> {
         credit
     }
 
-    /// Starts a request; `false` when it needs a new connection and this turn has opened enough, or every place for one is taken.
+    /// Starts a request; `false` when it needs a new connection and enough are being opened, or every place for one is taken.
     fn start(&mut self, credit: Credit, intended: Nanos, now: Nanos) -> bool {
         let closed_loop = self.phases[credit.phase.index()].closed_loop;
         let wanted = (!closed_loop).then_some(intended);
@@ -278,11 +285,10 @@ impl<D: Driver> Core<D> {
             self.to_send.push_back(index);
             return true;
         }
-        if self.connects == CONNECTS_PER_TURN {
+        if !self.ramp.allows() {
             return false;
         }
         let Some(index) = self.slab.claim() else { return false };
-        self.connects += 1;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
@@ -304,42 +310,42 @@ impl<D: Driver> Core<D> {
 
     /// Opens a connection for `request` in the claimed place `index`.
     pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
-        let phase = request.credit.phase.index();
         let place = self.slab.get(index);
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
-        match socket::stream_socket(&self.address) {
+        place.state = State::Connecting;
+        let route = self.routes.next();
+        match open_socket(&route) {
             Ok(socket) => {
                 place.socket = Some(socket);
-                place.state = State::Connecting;
                 place.operations += 1;
                 let (generation, socket) = (place.generation, place.raw_socket());
-                self.counters.connections += 1;
-                self.health.window(phase).connections_opened += 1;
-                self.driver.connect(index, generation, socket);
+                self.ramp.opened();
+                self.driver.connect(index, generation, socket, route.peer);
             }
-            Err(error) => {
-                place.state = State::Connecting;
-                self.connect_failed(index, error.raw_os_error().unwrap_or(0), now);
-            }
+            Err(detail) => self.connect_failed(index, detail, now),
         }
     }
 
-    pub(super) fn connect_failed(&mut self, index: u32, errno: i32, now: Nanos) {
+    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
         self.connect_failing = true;
         self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
         let phase = self.slab.get(index).request().credit.phase.index();
-        match errno {
-            libc::EADDRNOTAVAIL | libc::EADDRINUSE => self.health.window(phase).local_ports_exhausted += 1,
-            libc::EMFILE | libc::ENFILE => self.health.window(phase).descriptors_exhausted += 1,
+        match detail.class {
+            FailureClass::LocalPortsExhausted => self.health.window(phase).local_ports_exhausted += 1,
+            FailureClass::DescriptorsExhausted => self.health.window(phase).descriptors_exhausted += 1,
             _ => {}
         }
-        self.fail(index, Outcome::Error, failure::connecting(errno), now);
+        self.fail(index, Outcome::Error, detail, now);
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
         while let Some(index) = self.cancels.take_due(now) {
-            self.cancel(index, now);
+            if self.slab.get(index).state == State::Parting {
+                self.close(index);
+            } else {
+                self.cancel(index, now);
+            }
         }
         while let Some(index) = self.slab.oldest() {
             let start = self.slab.get(index).request().issued;
@@ -371,9 +377,6 @@ impl<D: Driver> Core<D> {
             }
             let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
             let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
-            place.sending = true;
-            place.operations += 1;
-            let (generation, socket) = (place.generation, place.raw_socket());
             let block = &self.images.ids;
             self.driver.prepare_request(index, image, |out| {
                 http::patch_ids(
@@ -385,8 +388,15 @@ impl<D: Driver> Core<D> {
                     out,
                 )
             });
-            self.driver.send(index, generation, socket, 0);
             submitted += 1;
+            if place.tls.is_some() {
+                self.send_first_piece(index, now);
+                continue;
+            }
+            place.sending = true;
+            place.operations += 1;
+            let (generation, socket) = (place.generation, place.raw_socket());
+            self.driver.send(index, generation, socket, 0);
         }
         self.health.sent();
     }
@@ -414,15 +424,17 @@ impl<D: Driver> Core<D> {
             self.driver.watch(link.waker.event().as_raw_fd());
             self.watching = true;
         }
-        self.health.no_place_left(!self.has_place());
-        let wait = self.profile.wait(now, self.next_deadline(), self.is_loaded());
-        let span = match wait {
-            Wait::Sleep(span) if self.to_send.is_empty() => span,
-            Wait::Sleep(_) | Wait::Spin => {
-                self.health.waits(now, Nanos::ZERO);
-                return self.driver.turn(Nanos::ZERO, &mut self.completions);
-            }
+        // While the ramp holds a connect back it is the network or the server that takes its time.
+        self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
+        let span = if self.to_send.is_empty() {
+            self.profile.sleep(now, self.next_deadline(), self.is_loaded())
+        } else {
+            Nanos::ZERO
         };
+        if span == Nanos::ZERO {
+            self.health.waits(now, Nanos::ZERO);
+            return self.driver.turn(Nanos::ZERO, &mut self.completions);
+        }
         let hungry = self
             .phases
             .iter()
@@ -477,7 +489,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether a request could start now.
     fn has_place(&self) -> bool {
-        !self.idle.is_empty() || self.slab.has_room()
+        !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.
@@ -498,6 +510,16 @@ impl<D: Driver> Core<D> {
         }
         true
     }
+}
+
+/// A socket for that way, bound to its source.
+fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
+    let errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
+    let socket = socket::stream_socket(route.to).map_err(|error| failure::connecting(errno(error)))?;
+    if let Some(source) = route.from {
+        socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
+    }
+    Ok(socket)
 }
 
 /// What the parts of a core have counted so far.

@@ -1,6 +1,6 @@
 //! Instants at which a core must act on a connection although nothing arrived.
 //!
-//! Planned disconnects live here. Request timeouts do not: all requests of a run have the same timeout, so the slab's chain of starts is already
+//! Planned disconnects live here, and with TLS the last second of a connection after one. Request timeouts do not: all requests of a run have the same timeout, so the slab's chain of starts is already
 //! in the order of the timeouts, at constant cost, and the drain needs that chain anyway.
 
 use crate::units::Nanos;

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::http::{FailureKind, HttpError, ResponseFailure};
 use crate::record::{ErrorDetail, FailureClass};
+use crate::tls;
 use crate::units::Nanos;
 
 fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetail {
@@ -15,18 +16,32 @@ fn detail(class: FailureClass, code: Option<u16>, message: String) -> ErrorDetai
     }
 }
 
+/// What helps when every local port is taken, for messages.
+const PORT_REMEDIES: &str = "use more addresses of this host (--source-address), widen net.ipv4.ip_local_port_range, or keep \
+                                        connections open (connection_reuse: pooled)";
+
+/// No connection, for the address that it was to come from cannot be had.
+pub(super) fn binding(errno: i32) -> ErrorDetail {
+    let error = io::Error::from_raw_os_error(errno);
+    detail(
+        FailureClass::ConnectFailed,
+        None,
+        format!("bind: the source address cannot be used ({error}); it must stay an address of this host"),
+    )
+}
+
 /// No connection.
 pub(super) fn connecting(errno: i32) -> ErrorDetail {
     let error = io::Error::from_raw_os_error(errno);
     match errno {
         libc::ECONNREFUSED => detail(FailureClass::ConnectionRefused, None, format!("connect: {error}")),
         libc::EADDRNOTAVAIL | libc::EADDRINUSE => detail(
-            FailureClass::ConnectFailed,
+            FailureClass::LocalPortsExhausted,
             None,
-            format!("connect: no local port is left for this destination ({error}); see net.ipv4.ip_local_port_range"),
+            format!("connect: no local port is left for this destination ({error}): {PORT_REMEDIES}"),
         ),
         libc::EMFILE | libc::ENFILE => detail(
-            FailureClass::ConnectFailed,
+            FailureClass::DescriptorsExhausted,
             None,
             format!("socket: no file descriptor is left ({error}); raise the limit (ulimit -n)"),
         ),
@@ -42,6 +57,26 @@ pub(super) fn broken(errno: i32) -> ErrorDetail {
         None,
         format!("connection broke: {error}"),
     )
+}
+
+/// No agreement on TLS.
+pub(super) fn handshake(error: &rustls::Error) -> ErrorDetail {
+    let reason = tls::explain(error);
+    detail(FailureClass::TlsFailed, None, format!("TLS handshake: {reason}"))
+}
+
+/// The server closed the connection in the middle of the handshake.
+pub(super) fn handshake_cut() -> ErrorDetail {
+    detail(
+        FailureClass::TlsFailed,
+        None,
+        "TLS handshake: the server closed the connection; does it speak TLS on this port?".to_owned(),
+    )
+}
+
+/// The connection does not carry the TLS that was agreed on.
+pub(super) fn tls(error: &rustls::Error) -> ErrorDetail {
+    detail(FailureClass::TlsFailed, None, format!("TLS: {}", tls::explain(error)))
 }
 
 /// Bytes that are no response, or an end in the wrong place.

@@ -9,21 +9,25 @@ mod deadline;
 mod failure;
 mod health;
 mod pacing;
+mod ramp;
 mod recorder;
+mod routes;
+mod sealed;
 mod slab;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{PhasePlan, RequestImages};
+use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
 use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
-use crate::sys::socket::KernelAddress;
 use crate::sys::uring::Ring;
+use crate::tls::TlsClient;
 use crate::units::Nanos;
 
 pub(crate) use self::deadline::Deadlines;
@@ -31,8 +35,14 @@ pub use self::pacing::Pacing;
 pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
+pub(crate) use ramp::connects_in_flight;
+pub(crate) use routes::Routes;
 
 const _: () = assert!(crate::plan::ID_BLOCK_CAPACITY == crate::sys::send_slots::ID_BLOCK_BYTES);
+
+/// How often a ring is asked for while locked memory is short, and the pause between: half a second in all.
+const MEMORY_ATTEMPTS: u32 = 26;
+const MEMORY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What one core needs beside the exchange.
 pub(crate) struct CorePlan {
@@ -46,8 +56,14 @@ pub(crate) struct CorePlan {
     pub(crate) images: RequestImages,
     /// Identities of requests.
     pub(crate) ids: RequestIds,
-    /// Where to connect.
-    pub(crate) address: KernelAddress,
+    /// Where to connect, and from where.
+    pub(crate) routes: Routes,
+    /// Most connects at once whose outcome is open.
+    pub(crate) connects_in_flight: usize,
+    /// What becomes of connections whose request has ended.
+    pub(crate) connection_reuse: ConnectionReuse,
+    /// The TLS of its connections, if any.
+    pub(crate) tls: Option<Arc<TlsClient>>,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -85,6 +101,12 @@ pub(crate) struct CoreCounters {
     pub(crate) overflows: u64,
     /// Connections opened.
     pub(crate) connections: u64,
+    /// Those of them that took the place of one that had ended.
+    pub(crate) reconnects: u64,
+    /// TLS handshakes that were done.
+    pub(crate) handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub(crate) resumptions: u64,
     /// Requests sent a second time because a reused connection had died.
     pub(crate) resends: u64,
     /// Processor time of the core's thread, the kernel's work for it included.
@@ -175,12 +197,34 @@ impl ReactorError {
 
 fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Ring::new(plan.connections, head, tails, plan.address).map_err(ReactorError::setup)
+    patiently(|| {
+        Ring::new(
+            plan.connections,
+            Arc::clone(&head),
+            Arc::clone(&tails),
+            plan.routes.peers(),
+        )
+    })
+}
+
+/// Asks again for a while if locked memory is short: the kernel gives back what a closed ring had locked some time after the close, and both the
+/// probe and an earlier run of the same user may just have closed theirs.
+fn patiently<T>(mut make: impl FnMut() -> io::Result<T>) -> Result<T, ReactorError> {
+    let mut asked = 1;
+    loop {
+        match make() {
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && asked < MEMORY_ATTEMPTS => {
+                asked += 1;
+                std::thread::sleep(MEMORY_PAUSE);
+            }
+            outcome => return outcome.map_err(ReactorError::setup),
+        }
+    }
 }
 
 fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
     let (head, tails) = shared_bytes(&plan.images);
-    Epoll::new(plan.connections, head, tails, plan.address).map_err(ReactorError::Epoll)
+    Epoll::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::Epoll)
 }
 
 type SharedTails = Arc<[Arc<[u8]>]>;
@@ -242,10 +286,13 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, ReactorError> {
 }
 
 fn probe() -> Result<(), ReactorError> {
-    let address = KernelAddress::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
+    // All three calls are made: a seccomp profile may allow the first and forbid the others.
+    let make = || {
+        let mut ring = Ring::new(1, Arc::from([]), Arc::from([]), Arc::from([]))?;
+        ring.turn(Nanos::ZERO, &mut Vec::new())
+    };
     // On a thread of its own: a ring belongs to the thread that made it.
-    std::thread::spawn(move || Ring::new(1, Arc::from([]), Arc::from([]), address).map(drop))
+    std::thread::spawn(move || patiently(make))
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        .map_err(ReactorError::setup)
 }

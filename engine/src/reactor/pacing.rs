@@ -39,15 +39,6 @@ pub(crate) struct Profiles {
     pub(crate) closed_loop: Profile,
 }
 
-/// What a core does that has nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// Look once, without sleeping.
-    Spin,
-    /// Sleep this long at most.
-    Sleep(Nanos),
-}
-
 impl Pacing {
     /// The word in flags and artifacts.
     pub fn as_str(self) -> &'static str {
@@ -118,18 +109,13 @@ impl Profile {
         }
     }
 
-    /// How to wait at `now` for something to happen, or for `deadline`; `loaded` tells whether requests are in flight or scheduled.
-    pub(super) fn wait(self, now: Nanos, deadline: Nanos, loaded: bool) -> Wait {
-        let until = match self {
-            Self::Busy if loaded => return Wait::Spin,
-            Self::Efficient | Self::Busy => deadline,
-            // A deadline that never comes has no beginning either.
-            Self::Precise if deadline == Nanos::MAX => deadline,
-            Self::Precise => Nanos(deadline.0.saturating_sub(LEAD.0)),
-        };
-        match until.since(now) {
-            Nanos::ZERO => Wait::Spin,
-            span => Wait::Sleep(span),
+    /// How long a core may sleep at `now` that has nothing to do before `deadline`: zero if it is to look and come back at once. `loaded` tells
+    /// whether requests are in flight or scheduled.
+    pub(super) fn sleep(self, now: Nanos, deadline: Nanos, loaded: bool) -> Nanos {
+        match self {
+            Self::Busy if loaded => Nanos::ZERO,
+            Self::Efficient | Self::Busy => deadline.since(now),
+            Self::Precise => deadline.since(now + LEAD),
         }
     }
 }
@@ -166,32 +152,21 @@ mod tests {
     fn efficient_sleeps_to_the_deadline_and_precise_spins_before_it() {
         let deadline = NOW + Nanos::from_millis(1);
         for loaded in [false, true] {
-            assert_eq!(
-                Profile::Efficient.wait(NOW, deadline, loaded),
-                Wait::Sleep(Nanos::from_millis(1))
-            );
-            assert_eq!(
-                Profile::Precise.wait(NOW, deadline, loaded),
-                Wait::Sleep(Nanos::from_micros(920))
-            );
-            let close = Nanos(deadline.0 - LEAD.0);
-            assert_eq!(Profile::Precise.wait(close, deadline, loaded), Wait::Spin);
-            assert_eq!(
-                Profile::Precise.wait(NOW, Nanos::MAX, loaded),
-                Wait::Sleep(Nanos::MAX.since(NOW))
-            );
+            assert_eq!(Profile::Efficient.sleep(NOW, deadline, loaded), Nanos::from_millis(1));
+            assert_eq!(Profile::Precise.sleep(NOW, deadline, loaded), Nanos::from_micros(920));
+            for late in [Nanos(deadline.0 - LEAD.0), deadline, Nanos::MAX] {
+                assert_eq!(Profile::Precise.sleep(late, deadline, loaded), Nanos::ZERO);
+            }
+            assert!(Profile::Precise.sleep(NOW, Nanos::MAX, loaded) > Nanos::from_secs(1_000_000));
         }
-        assert_eq!(Profile::Efficient.wait(deadline, deadline, false), Wait::Spin);
+        assert_eq!(Profile::Efficient.sleep(deadline, deadline, false), Nanos::ZERO);
     }
 
     #[test]
     fn busy_sleeps_only_without_load() {
         let deadline = NOW + Nanos::from_secs(5);
-        assert_eq!(Profile::Busy.wait(NOW, deadline, true), Wait::Spin);
-        assert_eq!(
-            Profile::Busy.wait(NOW, deadline, false),
-            Wait::Sleep(Nanos::from_secs(5))
-        );
+        assert_eq!(Profile::Busy.sleep(NOW, deadline, true), Nanos::ZERO);
+        assert_eq!(Profile::Busy.sleep(NOW, deadline, false), Nanos::from_secs(5));
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Slab {
         place.state = State::Vacant;
         place.socket = None;
         place.request = None;
+        place.tls = None;
         place.served = 0;
         place.receiving = false;
         place.sending = false;

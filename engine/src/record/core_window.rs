@@ -29,6 +29,8 @@ pub struct CoreWindow {
     pub kept_back: u64,
     /// Connections opened for requests of the phase.
     pub connections_opened: u64,
+    /// Those of them that took the place of a connection that had ended.
+    pub reconnects: u64,
     /// Requests of the phase sent once more because a reused connection had died.
     pub resends: u64,
     /// Connections of the phase that failed for want of a local port.

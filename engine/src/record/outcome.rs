@@ -30,7 +30,7 @@ impl Outcome {
 pub enum FailureClass {
     /// The server's host refused the connection.
     ConnectionRefused = 1,
-    /// No connection for another reason (unreachable, no local port, no descriptor).
+    /// No connection for another reason (unreachable, no route).
     ConnectFailed = 2,
     /// The peer reset the connection.
     ConnectionReset = 3,
@@ -60,6 +60,12 @@ pub enum FailureClass {
     Cancelled = 15,
     /// The engine cut the request at the end of a drain or of the run.
     Truncated = 16,
+    /// No connection: every local port for the destination is taken.
+    LocalPortsExhausted = 17,
+    /// No connection: the process may open no more files.
+    DescriptorsExhausted = 18,
+    /// The TLS handshake failed, or the bytes of a connection are not the TLS that was agreed on.
+    TlsFailed = 19,
 }
 
 impl FailureClass {
@@ -84,6 +90,9 @@ impl FailureClass {
             Self::TooLarge => "ResponseTooLargeError",
             Self::Cancelled => "RequestCancellationError",
             Self::Truncated => "RequestTruncated",
+            Self::LocalPortsExhausted => "LocalPortsExhaustedError",
+            Self::DescriptorsExhausted => "DescriptorsExhaustedError",
+            Self::TlsFailed => "TlsError",
         }
     }
 }

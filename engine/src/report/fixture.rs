@@ -7,8 +7,8 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
-    Arrival, ArtifactPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, PhaseKind, PhasePlan, Plan,
-    RequestImage, RequestImages, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, PhaseKind,
+    PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -64,7 +64,9 @@ pub(crate) fn plan() -> Plan {
                 origin: "http://127.0.0.1:8000".to_owned(),
             },
             streaming: true,
+            connection_reuse: ConnectionReuse::Pooled,
             request_timeout: None,
+            tls: None,
             control_headers: Vec::new(),
         },
         requests: RequestImages {

@@ -93,6 +93,8 @@ pub struct ClientFigures {
     pub journal_waits: u64,
     /// Connections opened.
     pub connections_opened: u64,
+    /// Those of them that took the place of one that had ended.
+    pub reconnects: u64,
     /// Requests sent once more because a reused connection had died.
     pub resends: u64,
 }
@@ -150,6 +152,7 @@ impl ClientFigures {
             buffer_shortages: sum(|core| core.buffer_shortages),
             journal_waits: sum(|core| core.journal_waits),
             connections_opened: sum(|core| core.connections_opened),
+            reconnects: sum(|core| core.reconnects),
             resends: sum(|core| core.resends),
         }
     }
@@ -228,7 +231,8 @@ const RULES: [Rule; 13] = [
         unit: Unit::Count,
         measure: |figures| Measure::new(figures.local_ports_exhausted as f64, None, Some(0.0)),
         meaning: "connections failed because this host had no local port left",
-        remedy: "widen net.ipv4.ip_local_port_range, or open fewer connections",
+        remedy: "use more addresses of this host (--source-address), widen net.ipv4.ip_local_port_range, or keep connections open (connection_reuse: \
+                 pooled)",
     },
     Rule {
         figure: "descriptors_exhausted",
@@ -242,7 +246,8 @@ const RULES: [Rule; 13] = [
         unit: Unit::Share,
         measure: |figures| Measure::new(figures.unsent_share, Some(0.001), Some(0.01)),
         meaning: "of the arrivals were due and never sent, although nothing but the client kept them back",
-        remedy: "raise the limit of file descriptors (ulimit -n), use more cores (--cores), or lower the rate",
+        remedy: "raise the limit of file descriptors (ulimit -n) if requests were kept back for want of a connection; else use more cores \
+                 (--cores), keep other programs off them, or lower the rate",
     },
     Rule {
         figure: "kept_back",

@@ -1,45 +1,141 @@
-//! From the target's host to the address that the load connects to.
+//! From names to the addresses that the load connects to and from.
+//!
+//! A name is resolved once, before the load, and every address that is used takes its turn. Nothing is tried out: a connection that only looks
+//! whether somebody listens would be in the server's log and accept queue before the measurement. So the family is chosen by rule.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::RunError;
 use crate::plan::Target;
+use crate::sys::socket;
 
-/// Resolves the target once, before the load. IPv4 is preferred where a name has both families: `localhost` is often `::1` first while
-/// inference servers listen on IPv4.
+/// Both ends of the connections of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Addresses {
+    /// The server's, at least one.
+    pub(super) peers: Vec<SocketAddr>,
+    /// This host's; none leaves the choice to the kernel.
+    pub(super) sources: Vec<IpAddr>,
+}
+
+/// Resolves the target and checks the source addresses against it and against this host.
 ///
 /// # Errors
-/// The name does not resolve.
-pub(super) fn resolve(target: &Target) -> Result<SocketAddr, RunError> {
+/// The name does not resolve, or a source address cannot be used.
+pub(super) fn resolve(target: &Target, sources: &[IpAddr]) -> Result<Addresses, RunError> {
     let fail = |reason: String| RunError::Resolve {
         host: target.host.clone(),
         reason,
     };
-    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port)
+    let found: Vec<SocketAddr> = (target.host.as_str(), target.port)
         .to_socket_addrs()
         .map_err(|error| fail(error.to_string()))?
         .collect();
-    prefer(&addresses).ok_or_else(|| fail("the name has no address".to_owned()))
+    if found.is_empty() {
+        return Err(fail("the name has no address".to_owned()));
+    }
+    let chosen = choose(&found, sources)?;
+    for &address in &chosen.sources {
+        socket::try_source(address).map_err(|error| RunError::SourceAddress {
+            address,
+            reason: format!("it cannot be bound ({error}); use addresses of this host (ip address show)"),
+        })?;
+    }
+    Ok(chosen)
 }
 
-fn prefer(addresses: &[SocketAddr]) -> Option<SocketAddr> {
-    addresses
-        .iter()
-        .find(|address| address.is_ipv4())
-        .or(addresses.first())
-        .copied()
+/// Every address of one family: IPv4 if the name has any, for `localhost` is `::1` too on most hosts while inference servers listen on IPv4
+/// alone. Source addresses decide otherwise: the families that they are of are used.
+fn choose(found: &[SocketAddr], sources: &[IpAddr]) -> Result<Addresses, RunError> {
+    let any_v4 = found.iter().any(SocketAddr::is_ipv4);
+    let wanted = |peer: &SocketAddr| match sources {
+        [] => peer.is_ipv4() == any_v4,
+        sources => sources.iter().any(|source| source.is_ipv4() == peer.is_ipv4()),
+    };
+    let unfit = sources.iter().find_map(|&address| {
+        let reason = if address.is_unspecified() || address.is_multicast() {
+            "it names no single interface; give an address of this host".to_owned()
+        } else if found.iter().all(|peer| peer.is_ipv4() != address.is_ipv4()) {
+            let (other, family) = if any_v4 { ("IPv4", "IPv6") } else { ("IPv6", "IPv4") };
+            format!("the server has no {family} address; give {other} addresses")
+        } else {
+            return None;
+        };
+        Some(RunError::SourceAddress { address, reason })
+    });
+    match unfit {
+        Some(error) => Err(error),
+        None => Ok(Addresses {
+            peers: distinct(found.iter().copied().filter(wanted)),
+            sources: distinct(sources.iter().copied()),
+        }),
+    }
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn chosen(found: &[&str], sources: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
+        let found: Vec<SocketAddr> = found.iter().map(|text| text.parse().unwrap()).collect();
+        let sources: Vec<IpAddr> = sources.iter().map(|text| text.parse().unwrap()).collect();
+        let shown = |addresses: Addresses| {
+            (
+                addresses.peers.iter().map(SocketAddr::to_string).collect(),
+                addresses.sources.iter().map(IpAddr::to_string).collect(),
+            )
+        };
+        choose(&found, &sources).map(shown).map_err(|error| error.to_string())
+    }
+
+    fn peers(found: &[&str], sources: &[&str]) -> Vec<String> {
+        chosen(found, sources).unwrap().0
+    }
+
     #[test]
-    fn ipv4_is_preferred_and_ipv6_alone_is_used() {
-        let v6: SocketAddr = "[::1]:80".parse().unwrap();
-        let v4: SocketAddr = "127.0.0.1:80".parse().unwrap();
-        assert_eq!(prefer(&[v6, v4]), Some(v4));
-        assert_eq!(prefer(&[v6]), Some(v6));
-        assert_eq!(prefer(&[]), None);
+    fn every_ipv4_address_is_used_and_ipv6_where_there_is_no_other() {
+        let both = ["[::1]:80", "10.0.0.1:80", "[::2]:80", "10.0.0.2:80"];
+        assert_eq!(peers(&both, &[]), ["10.0.0.1:80", "10.0.0.2:80"]);
+        assert_eq!(peers(&["[::1]:80", "[::2]:80"], &[]), ["[::1]:80", "[::2]:80"]);
+    }
+
+    #[test]
+    fn source_addresses_choose_the_families() {
+        let both = ["[::1]:80", "10.0.0.1:80"];
+        assert_eq!(peers(&both, &["::1"]), ["[::1]:80"]);
+        assert_eq!(peers(&both, &["10.0.0.9"]), ["10.0.0.1:80"]);
+        assert_eq!(peers(&both, &["10.0.0.9", "::1"]), both);
+    }
+
+    #[test]
+    fn an_address_counts_once_however_often_it_is_named() {
+        let (peers, sources) = chosen(&["10.0.0.1:80", "10.0.0.1:80"], &["10.0.0.9", "10.0.0.9"]).unwrap();
+        assert_eq!((peers.len(), sources.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_source_address_that_can_reach_nothing_is_refused() {
+        for (found, source, words) in [
+            ("10.0.0.1:80", "::1", "the server has no IPv6 address; give IPv4"),
+            ("[::1]:80", "10.0.0.9", "the server has no IPv4 address; give IPv6"),
+            ("10.0.0.1:80", "0.0.0.0", "names no single interface"),
+            ("10.0.0.1:80", "224.0.0.1", "names no single interface"),
+        ] {
+            let refusal = chosen(&[found], &[source]).unwrap_err();
+            assert!(
+                refusal.starts_with(&format!("--source-address {source}: ")) && refusal.contains(words),
+                "{refusal}"
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Host;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason};
+use crate::plan::Verification;
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
 
@@ -25,8 +26,23 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
         "driver_overflows": counters.overflows,
         "buffer_shortages": counters.buffer_shortages,
         "connections_opened": counters.connections,
+        "reconnects": counters.reconnects,
+        "tls_handshakes": counters.handshakes,
+        "tls_resumptions": counters.resumptions,
         "resends": counters.resends,
     })
+}
+
+/// How servers were verified.
+fn verification(verification: &Verification) -> Value {
+    match verification {
+        Verification::SystemRoots => json!({ "verification": "system-roots" }),
+        Verification::CaFile(path) => json!({ "verification": "ca-file", "ca_file": path }),
+        Verification::Off => json!({
+            "verification": "none",
+            "warning": "--insecure: nobody checked that the server is the one that endpoint.url names",
+        }),
+    }
 }
 
 /// The kernel's release, as uname(1) prints it.
@@ -51,6 +67,9 @@ pub(super) fn collect(
         run.insert("driver_reason".into(), json!(reason));
     }
     run.insert("kernel".into(), json!(kernel()));
+    if let Some(tls) = &host.tls {
+        run.insert("tls".into(), verification(tls.verification()));
+    }
     run.insert("seed".into(), json!(seed));
     run.insert(
         "cores".into(),
@@ -62,6 +81,10 @@ pub(super) fn collect(
             .map(|(&processor, counters)| core(processor, counters))
             .collect(),
     );
+    run.insert("server_addresses".into(), json!(host.addresses.peers));
+    if !host.addresses.sources.is_empty() {
+        run.insert("source_addresses".into(), json!(host.addresses.sources));
+    }
     run.insert("placement".into(), host.placement.to_json());
     run.insert(
         "pacing".into(),

@@ -14,6 +14,7 @@ use crate::coordinator::{HookCall, HookPort};
 use crate::credit::Exchange;
 use crate::interrupt::Interrupt;
 use crate::plan::{HookPlan, Plan};
+use crate::tls::TlsClient;
 use crate::units::Nanos;
 
 /// Longest life of the stop that follows a call which was given up: the user waits for the end of the process.
@@ -31,9 +32,9 @@ pub(super) struct Hooks {
 pub(super) struct HookReports(Vec<HookReport>);
 
 impl Hooks {
-    pub(super) fn new(plan: &Plan, interrupt: Arc<Interrupt>) -> Self {
+    pub(super) fn new(plan: &Plan, tls: Option<&TlsClient>, interrupt: Arc<Interrupt>) -> Self {
         Self {
-            client: client(plan),
+            client: client(plan, tls),
             plan: plan.hooks.clone(),
             interrupt,
         }
@@ -89,17 +90,17 @@ impl Hooks {
     }
 }
 
-fn client(plan: &Plan) -> HookClient {
+fn client(plan: &Plan, tls: Option<&TlsClient>) -> HookClient {
     let origins = vec![plan.endpoint.target.origin.clone()];
-    HookClient::new(origins, plan.endpoint.control_headers.clone())
+    HookClient::new(origins, plan.endpoint.control_headers.clone(), tls)
 }
 
 /// Stops a profiler whose last call was given up: a server that did not answer the start may run it all the same, and must end stopped. Returns
 /// a warning if it cannot be stopped either.
-pub(super) fn stop_after_given_up_call(plan: &Plan) -> Option<String> {
+pub(super) fn stop_after_given_up_call(plan: &Plan, tls: Option<&TlsClient>) -> Option<String> {
     let mut hook = plan.hooks.server_profiler.clone()?;
     hook.timeout = hook.timeout.min(LAST_STOP_TIMEOUT);
-    let error = client(plan).profiler_stop(&hook).err()?;
+    let error = client(plan, tls).profiler_stop(&hook).err()?;
     Some(format!("the server profiler may still run: {error}"))
 }
 

@@ -19,12 +19,13 @@ mod results;
 mod threads;
 mod topology;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use address::Addresses;
 pub use live::{LivePhase, LiveSnapshot};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
@@ -38,6 +39,7 @@ use crate::reactor::{self, Chosen, Profiles, ReactorError};
 pub use crate::reactor::{DriverChoice, Pacing};
 use crate::report::Report;
 use crate::sys::affinity;
+use crate::tls::{TlsClient, TlsError};
 use crate::units::Nanos;
 
 /// How often the observer is called.
@@ -64,6 +66,8 @@ pub struct RunOptions {
     pub cores: CoreChoice,
     /// What moves the bytes.
     pub driver: DriverChoice,
+    /// Addresses of this host that connections are bound to in turn; none leaves the choice to the kernel.
+    pub source_addresses: Vec<IpAddr>,
     /// How cores wait for the next deadline.
     pub pacing: Pacing,
     /// Ends the run early when raised.
@@ -102,6 +106,9 @@ pub enum RunError {
     /// The driver cannot be used.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
+    /// TLS cannot be used as asked.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A control hook failed before the load.
     #[error(transparent)]
     Control(#[from] HookError),
@@ -139,6 +146,14 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// Connections cannot come from that address.
+    #[error("--source-address {address}: {reason}")]
+    SourceAddress {
+        /// The address.
+        address: IpAddr,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A thread or an event could not be made.
     #[error("cannot start the run: {0}")]
     Threads(std::io::Error),
@@ -164,7 +179,9 @@ impl RunError {
         matches!(
             self,
             Self::Cores { .. }
+                | Self::SourceAddress { .. }
                 | Self::Processors { .. }
+                | Self::Tls(TlsError::CaFile { .. } | TlsError::Name { .. })
                 | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
         )
     }
@@ -176,15 +193,20 @@ impl RunError {
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
     let placement = placement::place(&plan.phases, &options.cores)?;
-    let target = plan.endpoint.target.clone();
-    let address = unless_interrupted("ringload-resolver", &options.interrupt, move || {
-        address::resolve(&target)
+    let tls = plan.endpoint.tls.as_ref();
+    let tls = tls
+        .map(|verification| TlsClient::new(&plan.endpoint.target.host, verification).map(Arc::new))
+        .transpose()?;
+    let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
+    let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
+        address::resolve(&target, &sources)
     })??;
     let mut host = Host {
         profiles: options.pacing.on_host(placement.processors.spare),
         pacing: options.pacing,
         placement,
-        address,
+        addresses,
+        tls,
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
@@ -214,7 +236,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     // What follows is work for all processors.
     drop(caller);
     if ended.coordinator.hook_abandoned {
-        let warning = hooks::stop_after_given_up_call(plan);
+        let warning = hooks::stop_after_given_up_call(plan, host.tls.as_deref());
         ended.coordinator.outcome.warnings.extend(warning);
     }
     let mut outcome = results::write(
@@ -270,7 +292,9 @@ struct Host {
     placement: placement::Placement,
     pacing: Pacing,
     profiles: Profiles,
-    address: SocketAddr,
+    addresses: Addresses,
+    /// Shared by all cores and the control client; `None` without TLS.
+    tls: Option<Arc<TlsClient>>,
     driver: Chosen,
 }
 
@@ -290,7 +314,7 @@ fn start_load(
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
-    let hooks = hooks::Hooks::new(plan, Arc::clone(&options.interrupt)).reset()?;
+    let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }

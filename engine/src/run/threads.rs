@@ -12,8 +12,10 @@ use crate::credit::{Command, Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
-use crate::reactor::{self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError};
-use crate::sys::{affinity, limits, socket::KernelAddress};
+use crate::reactor::{
+    self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError, Routes, connects_in_flight,
+};
+use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
 /// What the threads leave behind.
@@ -139,6 +141,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let count = processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
     let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
+    let routes = Routes::new(&host.addresses.peers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in processors.iter().enumerate() {
@@ -149,7 +152,10 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connections: host.placement.connections_per_core,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
-            address: KernelAddress::new(host.address),
+            routes: routes.clone().beginning_at(index),
+            connects_in_flight: connects_in_flight(count),
+            connection_reuse: plan.endpoint.connection_reuse,
+            tls: host.tls.clone(),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,
@@ -185,14 +191,22 @@ fn run_core(
     ready: impl FnOnce(bool),
 ) -> Result<CoreReport, ReactorError> {
     /// Tells the coordinator if the core ends in any way but the planned one.
-    struct Alarm(Arc<Exchange>);
+    struct Alarm {
+        exchange: Arc<Exchange>,
+        armed: bool,
+    }
     impl Drop for Alarm {
         fn drop(&mut self) {
-            self.0.report_core_failure();
+            if self.armed {
+                self.exchange.report_core_failure();
+            }
         }
     }
-    let alarm = Alarm(Arc::clone(&exchange));
+    let mut alarm = Alarm {
+        exchange: Arc::clone(&exchange),
+        armed: true,
+    };
     let report = reactor::run_core(kind, plan, exchange, ready)?;
-    std::mem::forget(alarm);
+    alarm.armed = false;
     Ok(report)
 }

@@ -55,6 +55,14 @@ pub(crate) struct Completion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BufferId(pub(super) u16);
 
+/// What a connection's own bytes for the wire are made of.
+pub(crate) struct OwnBytes<'a> {
+    /// The prepared request, in its three parts.
+    pub(crate) request: [&'a [u8]; 3],
+    /// The bytes themselves: the core writes them, the driver keeps them in place while they are sent.
+    pub(crate) outgoing: &'a mut Vec<u8>,
+}
+
 /// Counters of a driver, for the artifacts: io_uring is nearly invisible to strace(1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DriverCounters {
@@ -73,8 +81,8 @@ pub(crate) struct DriverCounters {
 /// Every operation ends with exactly one completion whose `more` is false. A connection's socket must stay open until each of its operations has
 /// ended; `shutdown(2)` makes them end soon.
 pub(crate) trait Driver {
-    /// Starts connecting `socket` to the peer.
-    fn connect(&mut self, index: u32, generation: u32, socket: RawFd);
+    /// Starts connecting `socket` to the peer of that number.
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd, peer: usize);
 
     /// Ends a connect early; the connect completes with ECANCELED, or with its own result if that came first.
     fn cancel_connect(&mut self, index: u32, generation: u32);
@@ -93,6 +101,12 @@ pub(crate) trait Driver {
 
     /// Sends the prepared request from byte `offset` on.
     fn send(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize);
+
+    /// Bytes that the connection makes itself, such as ciphertext. Only while nothing is sent on it.
+    fn own_bytes(&mut self, index: u32) -> OwnBytes<'_>;
+
+    /// Sends the connection's own bytes from byte `offset` on.
+    fn send_own(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize);
 
     /// Waits once for `event` to become readable.
     fn watch(&mut self, event: RawFd);

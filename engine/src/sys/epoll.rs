@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, Tag};
-use super::send_slots::{ID_BLOCK_BYTES, SendSlots};
+use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, OwnBytes, Tag};
+use super::send_slots::{ID_BLOCK_BYTES, Payload, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -28,8 +28,8 @@ struct Interest {
     generation: u32,
     socket: RawFd,
     connecting: bool,
-    /// Offset of the request bytes that wait for writability.
-    sending: Option<usize>,
+    /// What waits for writability, from which offset on.
+    sending: Option<(Payload, usize)>,
     receiving: bool,
     /// Events the kernel watches for, zero if the socket is not in the set.
     registered: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Epoll {
     slots: SendSlots,
     buffers: Box<[u8]>,
     free: Vec<u16>,
-    address: KernelAddress,
+    peers: Arc<[KernelAddress]>,
     /// Completions of operations that ended when they were started.
     ready: Vec<Completion>,
     events: Vec<libc::epoll_event>,
@@ -83,7 +83,7 @@ impl Epoll {
         connections: usize,
         head: Arc<[u8]>,
         tails: Arc<[Arc<[u8]>]>,
-        address: KernelAddress,
+        peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
         // SAFETY: no pointers; the result is checked before it is owned.
         let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -97,7 +97,7 @@ impl Epoll {
             slots: SendSlots::new(connections, head, tails),
             buffers: vec![0; usize::from(BUFFERS) * BUFFER_BYTES].into_boxed_slice(),
             free: (0..BUFFERS).collect(),
-            address,
+            peers,
             ready: Vec::with_capacity(1024),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             counters: DriverCounters::default(),
@@ -172,9 +172,9 @@ impl Epoll {
     }
 
     /// Tries to send; what the socket does not take now waits for writability.
-    fn try_send(&mut self, index: u32, offset: usize) {
+    fn try_send(&mut self, index: u32, payload: Payload, offset: usize) {
         let socket = self.interests[index as usize].socket;
-        let message = self.slots.message(index, offset);
+        let message = self.slots.message(index, payload, offset);
         // SAFETY: the message and what it points at are owned by the slots, which do not change during the call.
         let sent = unsafe { libc::sendmsg(socket, message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
         let errno = last_errno();
@@ -183,7 +183,7 @@ impl Epoll {
         match sent {
             0.. => self.complete(index, Operation::Send, sent as i32),
             _ if matches!(errno, libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => {
-                self.interests[index as usize].sending = Some(offset);
+                self.interests[index as usize].sending = Some((payload, offset));
             }
             _ => self.complete(index, Operation::Send, -errno),
         }
@@ -301,14 +301,14 @@ impl Epoll {
 }
 
 impl Driver for Epoll {
-    fn connect(&mut self, index: u32, generation: u32, socket: RawFd) {
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd, peer: usize) {
         *self.interest(index) = Interest {
             generation,
             socket,
             ..NOTHING
         };
-        let (address, length) = self.address.as_raw();
-        // SAFETY: the address is owned by `self` and of the given length.
+        let (address, length) = self.peers[peer].as_raw();
+        // SAFETY: the address is kept alive by `self` and of the given length.
         let outcome = unsafe { libc::connect(socket, address, length) };
         match (outcome, last_errno()) {
             (0, _) => self.complete(index, Operation::Connect, 0),
@@ -348,7 +348,15 @@ impl Driver for Epoll {
     }
 
     fn send(&mut self, index: u32, _generation: u32, _socket: RawFd, offset: usize) {
-        self.try_send(index, offset);
+        self.try_send(index, Payload::Request, offset);
+    }
+
+    fn own_bytes(&mut self, index: u32) -> OwnBytes<'_> {
+        self.slots.own_bytes(index)
+    }
+
+    fn send_own(&mut self, index: u32, _generation: u32, _socket: RawFd, offset: usize) {
+        self.try_send(index, Payload::Own, offset);
     }
 
     fn watch(&mut self, event: RawFd) {
@@ -393,8 +401,8 @@ impl Driver for Epoll {
             if interest.connecting && writable {
                 self.finish_connect(index);
             }
-            if let Some(offset) = interest.sending.filter(|_| writable) {
-                self.try_send(index, offset);
+            if let Some((payload, offset)) = interest.sending.filter(|_| writable) {
+                self.try_send(index, payload, offset);
             }
             into.append(&mut self.ready);
             if interest.receiving && (broken || events & libc::EPOLLIN as u32 != 0) {

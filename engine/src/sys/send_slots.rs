@@ -1,6 +1,7 @@
-//! Requests as the kernel wants them: message headers that point at three pieces of bytes.
+//! What is sent, as the kernel wants it: message headers that point at pieces of bytes.
 //!
-//! A slot belongs to a connection index. The pieces are the head (shared), the slot's own id block, and the tail of the dataset entry (shared).
+//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared), the slot's own id block, and the tail of the
+//! dataset entry (shared); or bytes that the connection made itself, in a buffer of the slot's.
 //! A slot's message stays valid, and at its place, from [`SendSlots::message`] until the slot is prepared again: slots are never moved, and the
 //! shared bytes are kept alive by handles held here.
 #![allow(unsafe_code)]
@@ -8,8 +9,19 @@
 use std::ptr;
 use std::sync::Arc;
 
+use super::driver::OwnBytes;
+
 /// Bytes of the part of a request that differs from request to request.
 pub(crate) const ID_BLOCK_BYTES: usize = 256;
+
+/// What a slot sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// The prepared request.
+    Request,
+    /// The connection's own bytes.
+    Own,
+}
 
 struct SendSlot {
     message: libc::msghdr,
@@ -18,6 +30,8 @@ struct SendSlot {
     id_length: usize,
     image: u32,
     busy: bool,
+    /// The connection's own bytes. Not touched while the slot is busy, so the kernel's pointer into them holds.
+    outgoing: Vec<u8>,
 }
 
 /// The send slots of a core.
@@ -39,6 +53,27 @@ impl SendSlots {
 
     /// Makes the id block of a connection's next request.
     pub(super) fn prepare(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
+        let slot = self.idle_slot(index);
+        slot.image = image;
+        slot.id_length = write(&mut slot.id_block);
+    }
+
+    /// The connection's own bytes, and the prepared request.
+    pub(super) fn own_bytes(&mut self, index: u32) -> OwnBytes<'_> {
+        self.idle_slot(index);
+        let slot = &mut self.slots[index as usize];
+        OwnBytes {
+            request: [
+                &self.head,
+                &slot.id_block[..slot.id_length],
+                &self.tails[slot.image as usize],
+            ],
+            outgoing: &mut slot.outgoing,
+        }
+    }
+
+    /// The slot of a connection, to be written.
+    fn idle_slot(&mut self, index: u32) -> &mut SendSlot {
         let at = index as usize;
         while self.slots.len() <= at {
             assert!(
@@ -56,12 +91,12 @@ impl SendSlots {
                 id_length: 0,
                 image: 0,
                 busy: false,
+                outgoing: Vec::new(),
             });
         }
         let slot = &mut self.slots[at];
         assert!(!slot.busy, "a send slot is rewritten only after its completion");
-        slot.image = image;
-        slot.id_length = write(&mut slot.id_block);
+        slot
     }
 
     /// Bytes of the prepared request.
@@ -70,15 +105,18 @@ impl SendSlots {
         self.head.len() + slot.id_length + self.tails[slot.image as usize].len()
     }
 
-    /// The prepared request from byte `offset` on, for sendmsg(2). The slot is busy until [`SendSlots::done`].
-    pub(super) fn message(&mut self, index: u32, offset: usize) -> *const libc::msghdr {
+    /// The payload from byte `offset` on, for sendmsg(2). The slot is busy until [`SendSlots::done`].
+    pub(super) fn message(&mut self, index: u32, payload: Payload, offset: usize) -> *const libc::msghdr {
         let slot = &mut self.slots[index as usize];
         assert!(!slot.busy, "one send at a time on a connection");
-        let parts: [&[u8]; 3] = [
-            &self.head,
-            &slot.id_block[..slot.id_length],
-            &self.tails[slot.image as usize],
-        ];
+        let parts: [&[u8]; 3] = match payload {
+            Payload::Request => [
+                &self.head,
+                &slot.id_block[..slot.id_length],
+                &self.tails[slot.image as usize],
+            ],
+            Payload::Own => [&slot.outgoing, &[], &[]],
+        };
         let mut skip = offset;
         let mut used = 0;
         for part in parts {
@@ -116,8 +154,21 @@ impl SendSlots {
 mod tests {
     use super::*;
 
+    fn sent(slots: &mut SendSlots, payload: Payload, offset: usize) -> Vec<u8> {
+        let message = slots.message(2, payload, offset);
+        // SAFETY: the message and what it points at are owned by `slots`, which outlives this block and is not changed in it.
+        let bytes = unsafe {
+            std::slice::from_raw_parts((*message).msg_iov, (*message).msg_iovlen)
+                .iter()
+                .flat_map(|part| std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len).to_vec())
+                .collect()
+        };
+        slots.done(2);
+        bytes
+    }
+
     #[test]
-    fn a_message_holds_the_request_from_any_offset_on() {
+    fn a_message_holds_the_payload_from_any_offset_on() {
         let tails: Arc<[Arc<[u8]>]> = Arc::from([Arc::<[u8]>::from(&b"tail-0"[..]), Arc::from(&b"tail-1"[..])]);
         let mut slots = SendSlots::new(4, Arc::from(&b"head|"[..]), tails);
         slots.prepare(2, 1, |block| {
@@ -127,16 +178,13 @@ mod tests {
         let whole = b"head|id|tail-1";
         assert_eq!(slots.length(2), whole.len());
         for offset in 0..whole.len() {
-            let message = slots.message(2, offset);
-            // SAFETY: the message and what it points at are owned by `slots`, which outlives this block and is not changed in it.
-            let sent: Vec<u8> = unsafe {
-                std::slice::from_raw_parts((*message).msg_iov, (*message).msg_iovlen)
-                    .iter()
-                    .flat_map(|part| std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len).to_vec())
-                    .collect()
-            };
-            assert_eq!(sent, whole[offset..]);
-            slots.done(2);
+            assert_eq!(sent(&mut slots, Payload::Request, offset), whole[offset..]);
+        }
+        let OwnBytes { request, outgoing } = slots.own_bytes(2);
+        assert_eq!(request.concat(), whole);
+        outgoing.extend(b"sealed");
+        for offset in 0..6 {
+            assert_eq!(sent(&mut slots, Payload::Own, offset), b"sealed"[offset..]);
         }
     }
 
@@ -145,7 +193,16 @@ mod tests {
     fn a_busy_slot_is_not_rewritten() {
         let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
         slots.prepare(0, 0, |_| 0);
-        slots.message(0, 0);
+        slots.message(0, Payload::Request, 0);
         slots.prepare(0, 0, |_| 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "rewritten only after its completion")]
+    fn own_bytes_stay_while_they_are_sent() {
+        let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
+        slots.own_bytes(0).outgoing.push(1);
+        slots.message(0, Payload::Own, 0);
+        slots.own_bytes(0);
     }
 }

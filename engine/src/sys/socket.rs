@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An address in the kernel's layout, for connect requests that outlive the call that made them.
 #[derive(Clone, Copy)]
@@ -57,6 +57,11 @@ impl KernelAddress {
         ((&raw const self.storage).cast(), self.length)
     }
 
+    /// Whether both addresses are of one family, so that a socket bound to one can connect to the other.
+    pub(crate) fn is_of_family_of(&self, other: &Self) -> bool {
+        self.storage.ss_family == other.storage.ss_family
+    }
+
     fn family(&self) -> libc::c_int {
         libc::c_int::from(self.storage.ss_family)
     }
@@ -87,6 +92,60 @@ pub(crate) fn stream_socket(address: &KernelAddress) -> io::Result<OwnedFd> {
         )
     };
     Ok(socket)
+}
+
+/// Gives `socket` its own end of the connections to come. The port of `source` is zero and is chosen when the socket connects, so that ports are
+/// unique per pair of addresses and not per source address (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
+///
+/// # Errors
+/// EADDRNOTAVAIL when the address is not one of this host.
+pub(crate) fn bind_source(socket: BorrowedFd<'_>, source: &KernelAddress) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: passes one live c_int with its size. IPv6 sockets take the option too. Without it (Linux before 4.2) ports run out earlier.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    let (address, length) = source.as_raw();
+    // SAFETY: the address lives for the call and is of the given length.
+    match unsafe { libc::bind(socket.as_raw_fd(), address, length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether connections can be bound to `source`. Nothing is sent.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_source(source: IpAddr) -> io::Result<()> {
+    let source = KernelAddress::new(SocketAddr::new(source, 0));
+    let socket = stream_socket(&source)?;
+    bind_source(socket.as_fd(), &source)
+}
+
+/// Sends what the kernel takes at once of the last words on a socket that will be shut down. Nobody depends on their arrival.
+pub(crate) fn send_last(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    // SAFETY: the kernel reads a live slice of that length during the call.
+    unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+}
+
+/// Ends the own direction: the peer reads what was sent, and then an end.
+pub(crate) fn shut_down_sending(socket: BorrowedFd<'_>) {
+    // SAFETY: no pointers. A socket that the peer has reset has nothing to end.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
 /// Ends both directions, so that every pending operation on the socket completes soon.

@@ -6,7 +6,7 @@
 //!   the core until [`Driver::recycle`] hands it back; [`Driver::bytes`] only lends buffers that a completion named.
 //! - **The buffer ring** (the list of free buffers) is a page-aligned mapping, written only here, its tail published with release order.
 //! - **Send slots** are never moved, and not rewritten from submission to completion; see [`SendSlots`].
-//! - **The peer's address** is boxed and never changed.
+//! - **The peers' addresses** are shared and never changed.
 //!
 //! Closing an instance ends its operations, but not before the close returns. So a core lets every operation complete before it drops its
 //! ring, and a ring dropped with operations outstanding (after a panic) leaks that memory instead of freeing it under the kernel.
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, Tag};
-use super::send_slots::{ID_BLOCK_BYTES, SendSlots};
+use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, OwnBytes, Tag};
+use super::send_slots::{ID_BLOCK_BYTES, Payload, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -118,13 +118,37 @@ impl Drop for BufferRing {
     }
 }
 
+/// Kernels without what the driver needs are refused here, before any load. The flags of the setup imply most of it on kernels as released;
+/// distributions move features between versions, so each is looked at.
+fn require_features(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    if suffices(ring.params().is_feature_ext_arg(), |code| probe.is_supported(code)) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EINVAL))
+    }
+}
+
+/// Whether a kernel can do all that the driver asks of it. `ext_arg` carries the timeout of a wait.
+fn suffices(ext_arg: bool, is_supported: impl Fn(u8) -> bool) -> bool {
+    let codes = [
+        opcode::Connect::CODE,
+        opcode::SendMsg::CODE,
+        opcode::RecvMulti::CODE,
+        opcode::PollAdd::CODE,
+        opcode::AsyncCancel::CODE,
+    ];
+    ext_arg && codes.into_iter().all(is_supported)
+}
+
 /// One io_uring instance with everything that the kernel may touch.
 pub(crate) struct Ring {
     ring: IoUring,
     buffer_ring: BufferRing,
     buffers: Box<[u8]>,
     slots: SendSlots,
-    address: Box<KernelAddress>,
+    peers: Arc<[KernelAddress]>,
     counters: DriverCounters,
     /// Operations submitted whose last completion has not been seen.
     outstanding: usize,
@@ -140,7 +164,7 @@ impl Ring {
         connections: usize,
         head: Arc<[u8]>,
         tails: Arc<[Arc<[u8]>]>,
-        address: KernelAddress,
+        peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
         let completions = (connections * 2).next_power_of_two().clamp(4096, 65_536) as u32;
         let ring = IoUring::builder()
@@ -150,6 +174,7 @@ impl Ring {
             .setup_clamp()
             .setup_cqsize(completions)
             .build(1024)?;
+        require_features(&ring)?;
         let mut buffer_ring = BufferRing::new()?;
         let mut buffers = vec![0u8; usize::from(BUFFERS) * BUFFER_BYTES].into_boxed_slice();
         // SAFETY: the mapping is page-aligned, has BUFFERS entries, and lives until after the instance is closed.
@@ -168,7 +193,7 @@ impl Ring {
             buffer_ring,
             buffers,
             slots: SendSlots::new(connections, head, tails),
-            address: Box::new(address),
+            peers,
             counters: DriverCounters::default(),
             outstanding: 0,
         })
@@ -184,6 +209,18 @@ impl Ring {
             // The queue is full: hand it to the kernel without waiting. An error here is seen again, and reported, by `turn`.
             let _ = self.enter_now();
         }
+    }
+
+    fn send_payload(&mut self, index: u32, generation: u32, socket: RawFd, payload: Payload, offset: usize) {
+        let message = self.slots.message(index, payload, offset);
+        let tag = Tag {
+            index,
+            generation,
+            operation: Operation::Send,
+        };
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
+        self.push(&entry.build().user_data(tag.to_user_data()));
     }
 
     fn enter_now(&mut self) -> io::Result<usize> {
@@ -211,8 +248,8 @@ impl Ring {
 }
 
 impl Driver for Ring {
-    fn connect(&mut self, index: u32, generation: u32, socket: RawFd) {
-        let (address, length) = self.address.as_raw();
+    fn connect(&mut self, index: u32, generation: u32, socket: RawFd, peer: usize) {
+        let (address, length) = self.peers[peer].as_raw();
         let tag = Tag {
             index,
             generation,
@@ -260,15 +297,15 @@ impl Driver for Ring {
     }
 
     fn send(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
-        let message = self.slots.message(index, offset);
-        let tag = Tag {
-            index,
-            generation,
-            operation: Operation::Send,
-        };
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
-        self.push(&entry.build().user_data(tag.to_user_data()));
+        self.send_payload(index, generation, socket, Payload::Request, offset);
+    }
+
+    fn own_bytes(&mut self, index: u32) -> OwnBytes<'_> {
+        self.slots.own_bytes(index)
+    }
+
+    fn send_own(&mut self, index: u32, generation: u32, socket: RawFd, offset: usize) {
+        self.send_payload(index, generation, socket, Payload::Own, offset);
     }
 
     fn watch(&mut self, event: RawFd) {
@@ -334,8 +371,7 @@ impl Drop for Ring {
         if self.outstanding > 0 {
             std::mem::forget(std::mem::take(&mut self.buffers));
             self.slots.leak();
-            let stand_in = Box::new(*self.address);
-            std::mem::forget(std::mem::replace(&mut self.address, stand_in));
+            std::mem::forget(Arc::clone(&self.peers));
             self.buffer_ring.bytes = 0;
         }
     }
@@ -344,6 +380,15 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p05_a_kernel_that_lacks_a_feature_or_an_operation_does_not_suffice() {
+        assert!(suffices(true, |_| true));
+        assert!(!suffices(false, |_| true));
+        for missing in [opcode::Connect::CODE, opcode::SendMsg::CODE, opcode::RecvMulti::CODE] {
+            assert!(!suffices(true, |code| code != missing));
+        }
+    }
 
     #[test]
     fn a_tag_survives_the_kernel() {

@@ -8,7 +8,12 @@ fn endpoint_mistakes_name_their_key() {
     endpoint_mistake("urls: []", ".urls", "at least one URL");
     endpoint_mistake("url: [http://a, http://b]", ".url", "several URLs");
     endpoint_mistake("url: http://a, urls: [http://b]", ".urls", "exclude each other");
-    endpoint_mistake("url: https://h", ".url", "not supported by ringload yet: https (TLS)");
+    endpoint_mistake("url: ftp://h", ".url", "the scheme must be http or https");
+    endpoint_mistake(
+        "url: \"unix:/run/server.sock\"",
+        ".url",
+        "not supported by ringload yet: unix sockets",
+    );
     endpoint_mistake("url: \"http://::1:80\"", ".url", "in brackets");
     endpoint_mistake(
         "url: h, type: embeddings",
@@ -21,9 +26,9 @@ fn endpoint_mistakes_name_their_key() {
     endpoint_mistake("url: h, timeout: 1:30", ".timeout", "base 60");
     endpoint_mistake("url: h, streaming: maybe", ".streaming", "true or false");
     endpoint_mistake(
-        "url: h, connection_reuse: never",
+        "url: h, connection_reuse: nevver",
         ".connection_reuse",
-        "not supported by ringload yet: `never`",
+        "did you mean `never`?",
     );
     endpoint_mistake(
         "url: h, transport: sagemaker",

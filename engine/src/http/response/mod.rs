@@ -165,6 +165,11 @@ impl ResponseReader {
         self.sink == Sink::Events
     }
 
+    /// Whether the response is complete with the end of the connection and in no other way, and so needs proof that the server ended it.
+    pub fn lasts_until_close(&self) -> bool {
+        self.state == State::Body && matches!(self.body, Body::UntilClose) && self.failure.is_none()
+    }
+
     /// The server's last token counts.
     pub fn usage(&self) -> TokenUsage {
         self.chat.usage

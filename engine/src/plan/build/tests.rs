@@ -195,6 +195,50 @@ fn another_server_takes_the_place_of_host_and_port() {
 }
 
 #[test]
+fn https_is_verified_as_the_user_says_and_warned_about_when_not() {
+    let config = read(&format!("{HEAD}  endpoint: {{url: \"https://prod/v1\"}}\n{PHASES}"));
+    let with = |verification: Option<Verification>| BuildOptions {
+        verification,
+        ..options()
+    };
+    let built = |verification| build(&config, &with(verification)).expect("the plan is sound");
+    let plan = built(None);
+    assert_eq!(plan.endpoint.tls, Some(Verification::SystemRoots));
+    assert_eq!((plan.endpoint.target.port, plan.warnings.len()), (443, 0));
+    assert!(head(&plan).contains("Host: prod\r\n"));
+    assert_eq!(plan.input_config["endpoint"]["urls"][0], "https://prod/v1");
+    let file = Verification::CaFile("roots.pem".into());
+    assert_eq!(built(Some(file.clone())).endpoint.tls, Some(file.clone()));
+    let unverified = built(Some(Verification::Off));
+    assert!(
+        unverified.warnings[0].starts_with("--insecure: "),
+        "{:?}",
+        unverified.warnings
+    );
+
+    let plain = read(&format!("{HEAD}{ENDPOINT}{PHASES}"));
+    for (verification, flag) in [(file, "--ca-file"), (Verification::Off, "--insecure")] {
+        let refused = build(&plain, &with(Some(verification))).expect_err("nothing to verify");
+        assert!(
+            refused.to_string().contains(&format!("{flag} is for https addresses")),
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        build(&plain, &with(None)).expect("the plan is sound").endpoint.tls,
+        None
+    );
+
+    let mock = BuildOptions {
+        target_override: Some("http://127.0.0.1:4000".to_owned()),
+        ..options()
+    };
+    let refused = build(&config, &mock).expect_err("the mock speaks no TLS");
+    let mistake = refused.iter().next().expect("a mistake");
+    assert_eq!((mistake.path.as_str(), mistake.line), ("benchmark.endpoint.url", 4));
+}
+
+#[test]
 fn the_artifact_directory_is_named_after_the_load_unless_written() {
     let name = |phase: &str| {
         let plan = with_phases(&format!(
@@ -325,7 +369,7 @@ fn the_echo_names_what_is_set_and_hides_secrets() {
 fn the_echo_loads_again_and_gives_the_same_plan() {
     let text = format!(
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
-         use_legacy_max_tokens: on, connection_reuse: pooled, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
+         use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
@@ -342,6 +386,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
     assert_eq!(first.requests.ids.template, again.requests.ids.template);
     assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
     assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
+    assert_eq!(first.endpoint.connection_reuse, ConnectionReuse::Never);
+    assert_eq!(again.endpoint.connection_reuse, ConnectionReuse::Never);
     assert_eq!(first.input_config, again.input_config);
 }
 

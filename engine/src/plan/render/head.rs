@@ -61,6 +61,11 @@ pub(super) fn render_head(inputs: &RenderInputs<'_>) -> Result<Vec<u8>, RenderEr
             _ => push_line(&mut head, name, value),
         }
     }
+    if inputs.close_after {
+        // RFC 9112, 9.6: a client that will not use the connection again says so. The server can then close first and keep the waiting time of
+        // the closed connection on its side.
+        push_line(&mut head, "Connection", "close");
+    }
     for (at, (name, value)) in inputs.headers.iter().enumerate() {
         let generated_too = generated.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let repeated_later = inputs.headers[at + 1..]

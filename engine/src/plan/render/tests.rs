@@ -22,6 +22,7 @@ struct Given {
     target: Target,
     model: String,
     streaming: bool,
+    close_after: bool,
     use_legacy_max_tokens: bool,
     headers: Vec<(String, String)>,
     session_header: Option<String>,
@@ -38,6 +39,7 @@ impl Default for Given {
             target: target(),
             model: "mock-model".into(),
             streaming: true,
+            close_after: false,
             use_legacy_max_tokens: false,
             headers: Vec::new(),
             session_header: None,
@@ -56,6 +58,7 @@ impl Given {
             target: &self.target,
             model: &self.model,
             streaming: self.streaming,
+            close_after: self.close_after,
             use_legacy_max_tokens: self.use_legacy_max_tokens,
             headers: &self.headers,
             session_header: self.session_header.as_deref(),
@@ -357,6 +360,21 @@ fn an_extra_stream_must_agree_with_the_endpoint() {
         "endpoint.extra.stream: found false, but endpoint.streaming is true; set endpoint.streaming and remove this key"
     );
     assert!(given(json!("true")).render().is_err());
+}
+
+#[test]
+fn a_connection_that_will_not_be_used_again_is_announced_as_such() {
+    let connection = |close_after| {
+        let given = Given {
+            close_after,
+            ..Given::default()
+        };
+        let images = given.render().expect("valid inputs");
+        parse(&images, 0).all("Connection").join(",")
+    };
+    assert_eq!(connection(true), "close");
+    // HTTP/1.1 keeps connections unless told otherwise.
+    assert_eq!(connection(false), "");
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! How much memory does a client take for each stream that it holds open, and does it lose one?
+//!
+//! ```text
+//! hold_streams --streams N --mock URL --artifacts DIRECTORY -- COMMAND [ARGUMENT...]
+//! ```
+//!
+//! Runs a client that first opens one stream and then `N` at once, and samples its resident memory (`VmRSS`) all the while: the figure is what
+//! it grew by from one stream to the most that it had while any was open, over `N`. Tables, buffers and the journal's blocks are in it, and so is
+//! whatever else grows with the load; the kernel's share of a connection is not. Fails if a request is missing in the server's or in the
+//! client's account.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use ringload_benches::mock;
+use serde_json::Value;
+
+const USAGE: &str = "usage: hold_streams --streams N --mock URL --artifacts DIRECTORY -- COMMAND [ARGUMENT...]";
+/// The target in docs/performance.md.
+const TARGET_BYTES: u64 = 2048;
+/// Time between two samples: short beside the life of a stream, long beside what a sample costs the server.
+const SAMPLE: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Options {
+    streams: u64,
+    mock: String,
+    artifacts: PathBuf,
+    command: Vec<String>,
+}
+
+/// Resident memory of the client, in KiB.
+#[derive(Debug, Default)]
+struct Resident {
+    /// The most while one stream was open and no more had been.
+    alone: u64,
+    /// The most while any stream was open.
+    most: u64,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hold_streams: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
+    let mut options = Options::default();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(USAGE);
+        match argument.as_str() {
+            "--streams" => options.streams = value()?.parse()?,
+            "--mock" => options.mock = value()?,
+            "--artifacts" => options.artifacts = value()?.into(),
+            "--" => options.command.extend(arguments.by_ref()),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    if options.streams == 0 || options.mock.is_empty() || options.command.is_empty() {
+        return Err(USAGE.into());
+    }
+    Ok(options)
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let options = options(std::env::args().skip(1))?;
+    let mut client = Command::new(&options.command[0])
+        .args(&options.command[1..])
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .spawn()
+        .map_err(|error| format!("cannot run {}: {error}", options.command[0]))?;
+    let watched = watch(&mut client, &options.mock);
+    if watched.is_err() {
+        // Best effort: it may have ended by itself, which may be the error.
+        let _ = client.kill();
+    }
+    let status = client.wait()?;
+    let resident = watched?;
+    if !status.success() {
+        return Err(format!("{} ended with {status}", options.command.join(" ")).into());
+    }
+    account(&options)?;
+    let grown = resident.most.saturating_sub(resident.alone);
+    let bytes = grown * 1024 / options.streams;
+    println!(
+        "  memory: {} KiB with one stream, {} KiB with {}: {bytes} bytes per stream; target {TARGET_BYTES}: {}",
+        resident.alone,
+        resident.most,
+        options.streams,
+        if bytes <= TARGET_BYTES { "met" } else { "missed" }
+    );
+    Ok(())
+}
+
+/// Samples until the client has ended.
+fn watch(client: &mut Child, url: &str) -> Result<Resident, Box<dyn Error>> {
+    let mut resident = Resident::default();
+    while client.try_wait()?.is_none() {
+        let counters = mock::counters(url)?;
+        let now = resident_kib(client.id());
+        if counters.in_flight_max == 1 && counters.in_flight == 1 {
+            resident.alone = resident.alone.max(now);
+        }
+        if counters.in_flight > 0 {
+            resident.most = resident.most.max(now);
+        }
+        std::thread::sleep(SAMPLE);
+    }
+    if resident.alone == 0 {
+        return Err("the client was never seen with one stream".into());
+    }
+    Ok(resident)
+}
+
+/// `VmRSS` of a process; 0 when it has just ended.
+fn resident_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Compares the accounts of both sides and prints what the driver counted.
+fn account(options: &Options) -> Result<(), Box<dyn Error>> {
+    let wanted = 2 * options.streams + 1;
+    let counters = mock::counters(&options.mock)?;
+    let path = options.artifacts.join("profile_export_aiperf.json");
+    let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let facts = serde_json::from_slice::<Value>(&text)?["ringload"].take();
+    let recorded = ringload_benches::join::read_records(&options.artifacts.join("profile_export.jsonl"), None)?;
+    let answered = recorded.iter().filter(|record| record.latency_ms.is_some()).count() as u64;
+    let seen = [
+        ("requests at the server", counters.requests),
+        ("records of the client", recorded.len() as u64),
+        ("answers in the records", answered),
+    ];
+    for (what, count) in seen {
+        if count != wanted {
+            return Err(format!("{count} {what}, {wanted} requests were to be sent").into());
+        }
+    }
+    if counters.in_flight_max != options.streams {
+        return Err(format!(
+            "{} streams were open at most, not {}",
+            counters.in_flight_max, options.streams
+        )
+        .into());
+    }
+    let sum = |key: &str| -> u64 {
+        let cores = facts["cores"].as_array().map_or(&[][..], Vec::as_slice);
+        cores.iter().filter_map(|core| core[key].as_u64()).sum()
+    };
+    println!("  {wanted} requests sent, seen by the server, and answered: nothing lost");
+    println!(
+        "  driver {}: {} enters, {} completions, {} of them overflowed the queue, {} receives found no buffer",
+        facts["driver"].as_str().unwrap_or("unknown"),
+        sum("driver_enters"),
+        sum("driver_completions"),
+        sum("driver_overflows"),
+        sum("buffer_shortages")
+    );
+    Ok(())
+}
