@@ -20,7 +20,7 @@
 //! | H25 | `wire`: `h25_*` |
 //! | H27 | `wire`: `h27_*` |
 //! | T18 | `t18_*`; `connects_on_their_way_are_bounded` |
-//! | P05 | engine `sys::uring`: `p05_*`; `platform`: `a_kernel_without_the_features_of_the_ring_falls_back` |
+//! | P05 | engine `sys::uring`: `p05_*`; `platform`: `a_kernel_without_the_features_leaves_epoll` |
 //! | P06, P13 | `races`: `p06_p13_*` |
 //! | P07 | `races`: `p07_*` |
 //! | P08, P14 | `races`: `p08_p14_*`; `cancellation`: `leftover_disconnects_do_not_hit_later_requests_on_the_connection` |
@@ -381,13 +381,13 @@ fn t18_reconnects_of_a_storm_are_counted_with_it_and_not_with_the_recovery() {
     let cancelled = run.counts("storm").cancelled;
     assert!(cancelled > 800, "{cancelled}");
     assert_eq!((before.opened, before.reconnects), (64, 0));
-    // Every cancelled request takes its connection with it. The last ones of the storm are not replaced any more, and the first 256 of it
-    // are: by 192 connections more than there were.
+    // Every cancelled request takes its connection with it, and at most the last 256 of them find no successor. Beside the successors the storm
+    // opens what it needs beyond the 64 connections that it found, up to 256 at once; fewer if cancellations are quicker than connects.
     assert!(
         (cancelled - 256..=cancelled).contains(&storm.reconnects),
         "{storm:?} after {cancelled} cancellations"
     );
-    assert_eq!(storm.opened - storm.reconnects, 192, "{storm:?}");
+    assert!((1..=192).contains(&(storm.opened - storm.reconnects)), "{storm:?}");
     assert!(after.opened <= 64, "{after:?}");
     let all = of_cores(&run, "connections_opened");
     assert_eq!(all, before.opened + storm.opened + after.opened);
