@@ -50,7 +50,7 @@ start_server() {
     export MOCK_URL
 }
 
-# measured NAME FILE CPU_OF_FLAG... -- COMMAND... : runs a client on its processor, appends its line to FILE.
+# measured NAME FILE CPU_OF_FLAG... -- COMMAND... : runs a client on $client_cpu, appends its line to FILE.
 measured() {
     local name=$1 file=$2
     shift 2
@@ -68,7 +68,7 @@ ringload() { # CONFIG, as a command line in $command
 # one_bout CONTESTANT FILE CONNECTIONS SERVER_FLAG... : one run of one contestant against a fresh server.
 one_bout() {
     local contestant=$1 file=$2 connections=$3
-    local target command=()
+    local target command=() extra=()
     shift 3
     start_server --fast --ledger-capacity 1 "$@"
     target=$MOCK_URL/v1/chat/completions
@@ -77,11 +77,12 @@ one_bout() {
         ringload*)
             if [ "$contestant" = "ringload, no records" ]; then RECORDS=false; fi
             ringload saturate.yaml
+            extra=(--artifacts "$work/artifacts")
             ;;
         wrk) command=(wrk -t1 -c"$connections" -d"${load_s}s" -s "$work/post.lua" "$target") ;;
         oha) command=(oha --no-tui -c "$connections" -z "${load_s}s" -m POST -T application/json -D "$work/body.json" "$target") ;;
     esac
-    measured "$contestant" "$file" --load-s "$load_s" -- "${command[@]}"
+    measured "$contestant" "$file" --load-s "$load_s" "${extra[@]}" -- "${command[@]}"
     stop_server
     # ringload runs first and leaves the bytes that the others send.
     if [ ! -s "$work/body.json" ]; then
@@ -104,7 +105,8 @@ saturate() {
         done
     done
     echo "$title"
-    "$bin/compare" "$work/runs"
+    # The whole process, then its cores alone: what the load cost while it ran, without the reading back and writing of records after it.
+    "$bin/compare" "$work/runs" cpu_us_per_request cores_us_per_request requests_per_s
     echo
 }
 
@@ -122,9 +124,9 @@ paced() {
     echo
 }
 
-# edges NAME FIELD CONFIG SERVER_FLAG... : the idle ends of a run.
+# edges NAME FIELD CONFIG SERVER_FLAG... : the idle ends of a run. The server has nothing to do there, so the client has all processors.
 edges() {
-    local name=$1 field=$2 config=$3 repeat
+    local name=$1 field=$2 config=$3 client_cpu=$allowed repeat
     shift 3
     rm -f "$work/edges"
     for ((repeat = 0; repeat < repeats; repeat++)); do

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! `FILE` holds lines of `cpu_of`; the k-th line of each name belongs to repetition k. The first name is the base: a ratio is the median over
-//! repetitions of (candidate / base in the same repetition), so that a drift of the machine between repetitions cancels. Without fields the
-//! processor time per request and the request rate are shown.
+//! repetitions of (candidate / base in the same repetition), so that a drift of the machine between repetitions cancels. A contestant that does
+//! not have a field is left out of its table, and the base is the first one that has it. Without fields the processor time per request and the
+//! request rate are shown.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -62,23 +63,26 @@ fn group(text: &str) -> Option<Vec<Contestant>> {
     (!contestants.is_empty()).then_some(contestants)
 }
 
-/// One row per contestant. `None` if a run lacks the field.
+/// One row per contestant that has the field in every run. `None` if there is none.
 fn table(contestants: &[Contestant], field: &str) -> Option<String> {
     let values = |contestant: &Contestant| -> Option<Vec<f64>> {
         contestant.runs.iter().map(|run| run[field].as_f64()).collect()
     };
-    let base = values(&contestants[0])?;
+    let measured: Vec<(&str, Vec<f64>)> = contestants
+        .iter()
+        .filter_map(|contestant| Some((contestant.name.as_str(), values(contestant)?)))
+        .collect();
+    let (base_name, base) = measured.first()?;
     let mut text = format!(
-        "  {field:<26} {:>12} {:>12} {:>12}   ratio to {}\n",
-        "median", "min", "max", contestants[0].name
+        "  {field:<26} {:>12} {:>12} {:>12}   ratio to {base_name}\n",
+        "median", "min", "max"
     );
-    for contestant in contestants {
-        let own = values(contestant)?;
-        let ratios = own.iter().zip(&base).map(|(own, base)| own / base).collect();
-        let (sample, ratios) = (Sample::new(own), Sample::new(ratios));
+    for (name, own) in &measured {
+        let ratios = own.iter().zip(base).map(|(own, base)| own / base).collect();
+        let (sample, ratios) = (Sample::new(own.clone()), Sample::new(ratios));
         text.push_str(&format!(
             "  {:<26} {:>12.2} {:>12.2} {:>12.2}   {:.2} [{:.2} to {:.2}]\n",
-            contestant.name,
+            name,
             sample.at(0.5),
             sample.at(0.0),
             sample.at(1.0),
@@ -116,8 +120,10 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_shown_as_zero() {
-        let contestants = group(r#"{"name":"a","x":1}"#).expect("runs");
-        assert!(table(&contestants, "y").is_none());
+        let contestants = group("{\"name\":\"a\",\"x\":1}\n{\"name\":\"b\",\"x\":1,\"y\":2}\n").expect("runs");
+        assert!(table(&contestants, "z").is_none());
+        let table = table(&contestants, "y").expect("b has it");
+        assert!(table.contains("ratio to b") && table.lines().count() == 2, "{table}");
         assert!(group("").is_none() && group("{}").is_none());
     }
 }

@@ -1,15 +1,17 @@
 //! Runs a client and tells what it cost: one line of JSON.
 //!
 //! ```text
-//! cpu_of --name NAME --load-s SECONDS --mock URL [--edges] [--append FILE] -- COMMAND [ARGUMENT...]
+//! cpu_of --name NAME --load-s SECONDS --mock URL [--edges] [--artifacts DIR] [--append FILE] -- COMMAND [ARGUMENT...]
 //! ```
 //!
 //! Processor time comes from the operating system's account of the finished process, the number of requests from the server's counters: no
 //! client is asked about itself. With `--edges` the server's ledger is read too, for the time from the start of the process to the first
-//! request, and from the last answer to the end of the process. The command's own output goes to standard error.
+//! request, and from the last answer to the end of the process. With `--artifacts` the processor time of ringload's cores is added, which the
+//! kernel accounted for their threads: what the load itself cost, without what is done before and after it. The command's own output goes to
+//! standard error.
 
 use std::error::Error;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -18,8 +20,7 @@ use ringload_engine::clock;
 use ringload_engine::units::Nanos;
 use serde_json::{Map, Value, json};
 
-const USAGE: &str =
-    "usage: cpu_of --name NAME --load-s SECONDS --mock URL [--edges] [--append FILE] -- COMMAND [ARGUMENT...]";
+const USAGE: &str = "usage: cpu_of --name NAME --load-s SECONDS --mock URL [--edges] [--artifacts DIR] [--append FILE] -- COMMAND [ARGUMENT...]";
 
 #[derive(Default)]
 struct Options {
@@ -27,6 +28,7 @@ struct Options {
     load_s: f64,
     mock: String,
     edges: bool,
+    artifacts: Option<String>,
     append: Option<String>,
     command: Vec<String>,
 }
@@ -50,6 +52,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<d
             "--load-s" => options.load_s = value()?.parse()?,
             "--mock" => options.mock = value()?,
             "--edges" => options.edges = true,
+            "--artifacts" => options.artifacts = Some(value()?),
             "--append" => options.append = Some(value()?),
             "--" => options.command.extend(arguments.by_ref()),
             _ => return Err(USAGE.into()),
@@ -93,6 +96,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     if options.load_s > 0.0 {
         line.insert("requests_per_s".to_owned(), json!(requests as f64 / options.load_s));
     }
+    if let Some(directory) = &options.artifacts {
+        let busy_us = cores_busy_s(directory)? * 1e6;
+        line.insert(
+            "cores_us_per_request".to_owned(),
+            json!(busy_us / requests.max(1) as f64),
+        );
+    }
     if options.edges {
         edges(&options.mock, start, end, &mut line)?;
     }
@@ -102,6 +112,19 @@ fn run() -> Result<(), Box<dyn Error>> {
         writeln!(OpenOptions::new().create(true).append(true).open(path)?, "{line}")?;
     }
     Ok(())
+}
+
+/// Processor seconds of ringload's cores, all together, from the artifacts of its run.
+fn cores_busy_s(directory: &str) -> Result<f64, Box<dyn Error>> {
+    let path = format!("{directory}/profile_export_aiperf.json");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let run: Value = serde_json::from_str(&text)?;
+    let cores = run["ringload"]["cores"]
+        .as_array()
+        .ok_or("the artifacts name no cores")?;
+    let busy = cores.iter().map(|core| core["busy_seconds"].as_f64());
+    busy.sum::<Option<f64>>()
+        .ok_or_else(|| format!("{path}: a core without busy_seconds").into())
 }
 
 /// The idle ends of a run, in milliseconds. Both clocks are the same: `CLOCK_MONOTONIC` of this machine.

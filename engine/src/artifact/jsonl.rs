@@ -1,27 +1,21 @@
-//! `profile_export.jsonl`: one line per request, written while the run goes on.
+//! `profile_export.jsonl`: one line per request, made after the load.
 //!
 //! A run can end millions of requests, so a line is pushed together from prepared pieces into one buffer: no tree of values, no
-//! allocation but for the two ids.
+//! allocation.
 
-use std::io::{self, Write};
-
+use super::digits::{push_integer, push_milliseconds};
 use crate::clock::WallAnchor;
-use crate::id::PhaseId;
 use crate::plan::Plan;
 use crate::record::{ErrorDetail, Outcome, RequestRecord};
 use crate::report::{ErrorCount, Formula, ImageFacts, Kind, METRICS, Metric, RecordView, Unit};
 use crate::units::Nanos;
 
-/// Request id and correlation id of a request, as they were sent: a function of its phase and sequence.
-pub type RecordIds<'a> = dyn Fn(PhaseId, u64) -> (String, String) + 'a;
+/// Request id and correlation id of a request, as they were sent: UUIDs.
+pub type RecordIds<'a> = (&'a [u8; 36], &'a [u8; 36]);
 
-/// Bytes gathered before they are handed on.
-const FLUSH_AT: usize = 1 << 16;
-
-/// Writes records as lines.
-pub struct RecordWriter<W: Write> {
-    out: W,
-    buffer: Vec<u8>,
+/// Makes lines of records.
+#[derive(Debug)]
+pub struct RecordLines {
     anchor: WallAnchor,
     streaming: bool,
     /// The constant end of each phase's metadata keys, from `benchmark_phase` to `phase_kind`.
@@ -30,6 +24,7 @@ pub struct RecordWriter<W: Write> {
     metrics: Vec<Prepared>,
 }
 
+#[derive(Debug)]
 struct Image {
     facts: ImageFacts,
     /// Quoted and escaped.
@@ -37,6 +32,7 @@ struct Image {
 }
 
 /// A metric with the text around its value.
+#[derive(Debug)]
 struct Prepared {
     before: String,
     formula: Formula,
@@ -45,7 +41,7 @@ struct Prepared {
 }
 
 /// How a value is written.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Style {
     Integer,
     /// Nanoseconds as milliseconds.
@@ -72,9 +68,9 @@ impl Prepared {
     }
 }
 
-impl<W: Write> RecordWriter<W> {
-    /// A writer for the records of a plan.
-    pub fn new(plan: &Plan, anchor: WallAnchor, out: W) -> Self {
+impl RecordLines {
+    /// Lines for the records of a plan.
+    pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
         let streaming = plan.endpoint.streaming;
         let phases = plan.phases.iter().map(|phase| {
             let kind = phase.kind.as_str();
@@ -101,8 +97,6 @@ impl<W: Write> RecordWriter<W> {
             .iter()
             .filter(|metric| metric.per_record && (streaming || !metric.streaming_only));
         Self {
-            out,
-            buffer: Vec::with_capacity(2 * FLUSH_AT),
             anchor,
             streaming,
             phases: phases.collect(),
@@ -116,67 +110,42 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Appends one record; `errors` is the error table of the core that ran it.
-    ///
-    /// # Errors
-    /// If the gathered lines cannot be handed on.
+    /// Appends the line of one record to `out`; `errors` is the error table of the core that ran it.
     ///
     /// # Panics
     /// If the record belongs to a phase or a dataset entry that the plan does not have.
-    pub fn write(&mut self, record: &RequestRecord, errors: &[ErrorDetail], ids: &RecordIds<'_>) -> io::Result<()> {
-        self.push_metadata(record, ids);
-        push(&mut self.buffer, r#","metrics":{"#);
+    pub fn append(&self, record: &RequestRecord, errors: &[ErrorDetail], ids: RecordIds<'_>, out: &mut Vec<u8>) {
+        self.push_metadata(record, ids, out);
+        push(out, r#","metrics":{"#);
         match record.outcome {
-            Outcome::Success => self.push_metrics(record),
+            Outcome::Success => self.push_metrics(record, out),
             Outcome::Error | Outcome::Cancelled => {
                 if let Some(tokens) = self.images[record.image as usize].facts.input_tokens {
-                    push(&mut self.buffer, r#""error_isl":{"value":"#);
-                    push_integer(&mut self.buffer, u64::from(tokens));
-                    push(&mut self.buffer, r#","unit":"tokens"},"#);
+                    push(out, r#""error_isl":{"value":"#);
+                    push_integer(out, u64::from(tokens));
+                    push(out, r#","unit":"tokens"},"#);
                 }
             }
             Outcome::Truncated => {}
         }
-        self.close_object();
+        close_object(out);
         if record.outcome != Outcome::Success {
             match errors.get(record.error as usize) {
-                Some(detail) => self.push_error(detail.code, &detail.type_name, &detail.message),
+                Some(detail) => push_error(out, detail.code, &detail.type_name, &detail.message),
                 None => {
                     let lost = ErrorCount::of_record(record, errors);
-                    self.push_error(lost.code, &lost.type_name, &lost.message);
+                    push_error(out, lost.code, &lost.type_name, &lost.message);
                 }
             }
         }
         // What the peer's records do not have stands apart (its readers skip unknown keys).
-        push(&mut self.buffer, r#","ringload":{"intended_start_ns":"#);
-        push_integer(&mut self.buffer, self.anchor.to_wall_ns(record.intended));
-        push(&mut self.buffer, "}}\n");
-        if self.buffer.len() >= FLUSH_AT {
-            self.hand_on()?;
-        }
-        Ok(())
+        push(out, r#","ringload":{"intended_start_ns":"#);
+        push_integer(out, self.anchor.to_wall_ns(record.intended));
+        push(out, "}}\n");
     }
 
-    /// Hands on what is gathered and gives the destination back.
-    ///
-    /// # Errors
-    /// If the last lines cannot be handed on.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.hand_on()?;
-        self.out.flush()?;
-        Ok(self.out)
-    }
-
-    fn hand_on(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn push_metadata(&mut self, record: &RequestRecord, ids: &RecordIds<'_>) {
+    fn push_metadata(&self, record: &RequestRecord, (request_id, correlation_id): RecordIds<'_>, out: &mut Vec<u8>) {
         let anchor = self.anchor;
-        let out = &mut self.buffer;
-        let (request_id, correlation_id) = ids(record.phase, record.sequence);
         let cut = matches!(record.outcome, Outcome::Cancelled | Outcome::Truncated);
         let instant = |out: &mut Vec<u8>, key: &str, at: Nanos| {
             push(out, key);
@@ -186,9 +155,9 @@ impl<W: Write> RecordWriter<W> {
         push(out, r#"{"metadata":{"session_num":"#);
         push_integer(out, record.sequence);
         push(out, r#","x_request_id":"#);
-        push_text(out, &request_id);
+        push_id(out, request_id);
         push(out, r#","x_correlation_id":"#);
-        push_text(out, &correlation_id);
+        push_id(out, correlation_id);
         push(out, r#","conversation_id":"#);
         out.extend_from_slice(&self.images[record.image as usize].conversation);
         instant(out, r#","turn_index":0,"credit_issued_ns":"#, record.issued);
@@ -212,13 +181,12 @@ impl<W: Write> RecordWriter<W> {
             out,
             r#","context_overflow_skip":false,"agent_depth":0,"root_correlation_id":"#,
         );
-        push_text(out, &correlation_id);
+        push_id(out, correlation_id);
         push(out, "}");
     }
 
     /// Metrics in the order of the table, each with a comma behind it.
-    fn push_metrics(&mut self, record: &RequestRecord) {
-        let out = &mut self.buffer;
+    fn push_metrics(&self, record: &RequestRecord, out: &mut Vec<u8>) {
         let view = RecordView {
             record,
             image: self.images[record.image as usize].facts,
@@ -231,7 +199,10 @@ impl<W: Write> RecordWriter<W> {
             match metric.style {
                 // Formulas of integer metrics are counts: not negative, without a fraction, below 2^53.
                 Style::Integer => push_integer(out, value as u64),
-                Style::Milliseconds => push_milliseconds(out, value),
+                Style::Milliseconds => match value as u64 {
+                    nanos if nanos as f64 == value => push_milliseconds(out, nanos),
+                    _ => push_float(out, value / 1e6),
+                },
                 Style::Float { divisor } => push_float(out, value / divisor),
             }
             push(out, &metric.after);
@@ -242,34 +213,33 @@ impl<W: Write> RecordWriter<W> {
                 if at > 0 {
                     push(out, ",");
                 }
-                push_milliseconds(out, gap as f64);
+                push_milliseconds(out, gap);
             }
             push(out, r#"],"unit":"ms"},"#);
         }
     }
+}
 
-    /// Closes an object whose members each have a comma behind them.
-    fn close_object(&mut self) {
-        if self.buffer.last() == Some(&b',') {
-            self.buffer.pop();
-        }
-        push(&mut self.buffer, "}");
+/// Closes an object whose members each have a comma behind them.
+fn close_object(out: &mut Vec<u8>) {
+    if out.last() == Some(&b',') {
+        out.pop();
     }
+    push(out, "}");
+}
 
-    fn push_error(&mut self, code: Option<u16>, type_name: &str, message: &str) {
-        let out = &mut self.buffer;
-        push(out, r#","error":{"#);
-        if let Some(code) = code {
-            push(out, r#""code":"#);
-            push_integer(out, u64::from(code));
-            push(out, ",");
-        }
-        push(out, r#""type":"#);
-        push_text(out, type_name);
-        push(out, r#","message":"#);
-        push_text(out, message);
-        push(out, "}");
+fn push_error(out: &mut Vec<u8>, code: Option<u16>, type_name: &str, message: &str) {
+    push(out, r#","error":{"#);
+    if let Some(code) = code {
+        push(out, r#""code":"#);
+        push_integer(out, u64::from(code));
+        push(out, ",");
     }
+    push(out, r#""type":"#);
+    push_text(out, type_name);
+    push(out, r#","message":"#);
+    push_text(out, message);
+    push(out, "}");
 }
 
 fn push(out: &mut Vec<u8>, text: &str) {
@@ -281,8 +251,11 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a text is always JSON and a vector takes every byte");
 }
 
-fn push_integer(out: &mut Vec<u8>, value: u64) {
-    serde_json::to_writer(out, &value).expect("a number is always JSON and a vector takes every byte");
+/// Quoted; a UUID has nothing to escape.
+fn push_id(out: &mut Vec<u8>, id: &[u8; 36]) {
+    let mut quoted = [b'"'; 38];
+    quoted[1..37].copy_from_slice(id);
+    out.extend_from_slice(&quoted);
 }
 
 fn push_float(out: &mut Vec<u8>, value: f64) {
@@ -296,55 +269,9 @@ fn push_hex(out: &mut Vec<u8>, core: u16) {
     out.extend([12, 8, 4, 0].map(|shift| DIGITS[usize::from(core >> shift & 15)]));
 }
 
-/// Nanoseconds as milliseconds. Whole nanoseconds are written digit by digit: exact, shorter than the nearest double would print in
-/// other arithmetic, and several times faster.
-fn push_milliseconds(out: &mut Vec<u8>, nanos: f64) {
-    if nanos.fract() != 0.0 {
-        return push_float(out, nanos / 1e6);
-    }
-    let nanos = nanos as u64;
-    push_integer(out, nanos / 1_000_000);
-    let mut rest = (nanos % 1_000_000) as u32;
-    let mut digits = [b'.', b'0', b'0', b'0', b'0', b'0', b'0'];
-    for digit in digits[1..].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    // One digit stays, so that the value reads as a float everywhere.
-    let used = digits.iter().rposition(|&digit| digit != b'0').unwrap_or(0).max(1);
-    out.extend_from_slice(&digits[..=used]);
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    #[test]
-    fn milliseconds_keep_one_digit_at_least_and_six_at_most() {
-        let text = |nanos: f64| {
-            let mut out = Vec::new();
-            push_milliseconds(&mut out, nanos);
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(text(0.0), "0.0");
-        assert_eq!(text(1.0), "0.000001");
-        assert_eq!(text(112_874_013.0), "112.874013");
-        assert_eq!(text(5_100_000.0), "5.1");
-        assert_eq!(text(7_000_000.0), "7.0");
-        assert_eq!(text(1.5), "1.5e-6");
-    }
-
-    proptest! {
-        #[test]
-        fn milliseconds_are_the_nearest_double(nanos in 0u64..1 << 53) {
-            let mut out = Vec::new();
-            push_milliseconds(&mut out, nanos as f64);
-            let back: f64 = serde_json::from_slice(&out).unwrap();
-            prop_assert_eq!(back, nanos as f64 / 1e6);
-        }
-    }
 
     #[test]
     fn core_numbers_have_eight_digits() {

@@ -12,6 +12,7 @@
 
 mod client;
 mod csv;
+mod digits;
 mod directory;
 mod error;
 mod inputs;
@@ -30,7 +31,7 @@ use serde_json::{Map, Value};
 
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
-pub use jsonl::{RecordIds, RecordWriter};
+pub use jsonl::{RecordIds, RecordLines};
 
 use crate::id::PhaseId;
 use crate::plan::Plan;

@@ -58,14 +58,19 @@ fn write_tree(mut plan: Plan, records: &[RequestRecord], end: &RunEnd) -> Tree {
     write_inputs(&directory, &plan).unwrap();
 
     let mut collector = Collector::new(&plan, anchor());
-    let mut writer = RecordWriter::new(&plan, anchor(), directory.create_records().unwrap());
-    let ids =
-        |phase: PhaseId, sequence: u64| (format!("r-{}-{sequence}", phase.0), format!("c-{}-{sequence}", phase.0));
+    let (lines, mut text) = (RecordLines::new(&plan, anchor()), Vec::new());
+    let id = |kind: &str, phase: PhaseId, sequence: u64| -> [u8; 36] {
+        let text = format!("{:-<36}", format!("{kind}-{}-{sequence}", phase.0));
+        text.into_bytes().try_into().unwrap()
+    };
     for record in records {
+        let ids = ["r", "c"].map(|kind| id(kind, record.phase, record.sequence));
         collector.add(record, &errors());
-        writer.write(record, &errors(), &ids).unwrap();
+        lines.append(record, &errors(), (&ids[0], &ids[1]), &mut text);
     }
-    writer.finish().unwrap().commit().unwrap();
+    let mut file = directory.create_records().unwrap();
+    file.write_all(&text).unwrap();
+    file.commit().unwrap();
     let mut histograms = PhaseHistograms::new();
     histograms.record(Family::SendLag, 50_000);
     collector.add_histograms(BASELINE, &histograms);
@@ -364,7 +369,7 @@ fn lines_have_the_known_keys_and_the_values_of_their_records() {
     assert_eq!(metadata["session_num"], 1);
     assert_eq!(
         (&metadata["x_request_id"], &metadata["x_correlation_id"]),
-        (&json!("r-1-1"), &json!("c-1-1"))
+        (&json!(format!("{:-<36}", "r-1-1")), &json!(format!("{:-<36}", "c-1-1")))
     );
     assert_eq!(metadata["root_correlation_id"], metadata["x_correlation_id"]);
     assert_eq!(metadata["conversation_id"], "conversation-1");
@@ -580,11 +585,8 @@ fn a_second_run_into_the_same_directory_is_refused_and_with_overwrite_starts_cle
 #[test]
 fn a_record_whose_error_text_was_lost_still_has_an_error() {
     let plan = plan();
-    let mut writer = RecordWriter::new(&plan, anchor(), Vec::new());
-    let ids = |_: PhaseId, _: u64| (String::new(), String::new());
-    writer
-        .write(&other(BASELINE, 0, Outcome::Cancelled), &[], &ids)
-        .unwrap();
-    let line: Value = serde_json::from_slice(&writer.finish().unwrap()).unwrap();
+    let (id, mut line) = ([b'0'; 36], Vec::new());
+    RecordLines::new(&plan, anchor()).append(&other(BASELINE, 0, Outcome::Cancelled), &[], (&id, &id), &mut line);
+    let line: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(line["error"]["type"], "RequestCancellationError");
 }

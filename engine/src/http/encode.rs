@@ -23,20 +23,28 @@ pub fn patch_ids(
     template.len()
 }
 
+/// "00" to "ff".
+const HEX_PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// A random UUID (RFC 9562, version 4) from 128 random bits, six of which give way to version and variant.
 pub fn format_uuid(hi: u64, lo: u64) -> [u8; 36] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let hi = hi & !0xF000 | 0x4000;
     let lo = lo & !(0b11 << 62) | 0b10 << 62;
+    // Where each byte stands: dashes after the 4th, 6th, 8th and 10th.
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+    let bytes = (u128::from(hi) << 64 | u128::from(lo)).to_be_bytes();
     let mut text = [b'-'; 36];
-    let mut at = 0;
-    for nibble in 0..32 {
-        if matches!(at, 8 | 13 | 18 | 23) {
-            at += 1;
-        }
-        let word = if nibble < 16 { hi } else { lo };
-        text[at] = DIGITS[(word >> (60 - nibble % 16 * 4)) as usize & 0xF];
-        at += 1;
+    for (index, at) in PLACES.into_iter().enumerate() {
+        [text[at], text[at + 1]] = HEX_PAIRS[usize::from(bytes[index])];
     }
     text
 }

@@ -10,6 +10,7 @@ mod errors;
 mod fields;
 mod formula;
 mod metric;
+mod radix;
 mod scope;
 mod table;
 mod totals;

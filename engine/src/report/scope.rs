@@ -10,6 +10,7 @@ use super::distribution::Distribution;
 use super::errors::{ErrorCount, ErrorGroups};
 use super::fields::ImageFacts;
 use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH};
+use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
 use crate::coordinator::Tally;
@@ -235,7 +236,7 @@ impl Scope<'_> {
                 (formula.of_row)(&row)
             }));
         }
-        values.sort_unstable_by(f64::total_cmp);
+        radix::sort(&mut values);
         values
     }
 
@@ -244,7 +245,7 @@ impl Scope<'_> {
         Distribution::of_sorted(values.len(), |at| values[at])
     }
 
-    /// Distributions of all metrics. The load is over, so all processors are free; a thread holds one metric's values at a time, 8 bytes
+    /// Distributions of all metrics. The load is over, so all processors are free; a thread holds one metric's values at a time, 16 bytes
     /// per record.
     fn distributions(&self, metrics: impl Iterator<Item = &'static Metric>) -> Vec<Measured> {
         let metrics: Vec<&'static Metric> = metrics.collect();
@@ -345,6 +346,6 @@ fn of_pool(pool: &Pool) -> Option<Distribution> {
 }
 
 fn of_integers(mut values: Vec<u64>) -> Option<Distribution> {
-    values.sort_unstable();
+    radix::sort(&mut values);
     Distribution::of_sorted(values.len(), |at| values[at] as f64)
 }

@@ -21,6 +21,7 @@ fn core(processor: Option<usize>, counters: &CoreCounters) -> Value {
     json!({
         "processor": processor,
         "busy_share": share(counters.busy, counters.life),
+        "busy_seconds": counters.busy.as_secs_f64(),
         "driver_enters": counters.enters,
         "driver_completions": counters.completions,
         "driver_overflows": counters.overflows,

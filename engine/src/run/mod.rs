@@ -9,6 +9,7 @@
 //! ```
 
 mod address;
+mod export;
 mod facts;
 mod hooks;
 mod live;

@@ -1,19 +1,17 @@
 //! After the load: merge the cores, read the journal once, report, write.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::threads::Ended;
-use super::{Host, RunOutcome, facts};
-use crate::artifact::{self, ArtifactDirectory, AtomicFile, RecordIds, RecordWriter};
+use super::{Host, RunOutcome, export, facts};
+use crate::artifact::{self, ArtifactDirectory};
 use crate::clock::WallAnchor;
 use crate::coordinator::CoordinatorReport;
-use crate::credit::RequestIds;
-use crate::http::format_uuid;
 use crate::id::PhaseId;
-use crate::journal::{JournalError, Reader};
+use crate::journal::JournalError;
 use crate::plan::Plan;
 use crate::reactor::CoreReport;
-use crate::record::{CoreWindow, ErrorDetail, RequestRecord};
+use crate::record::CoreWindow;
 use crate::report::{ClientNotes, Collector, RunEnd, ScopeReport};
 use crate::units::Nanos;
 
@@ -58,13 +56,12 @@ pub(super) fn write(
     }
     let mut files = Vec::new();
     let mut lost = Vec::new();
-    let mut export = Export::start(plan, directory, anchor);
-    let read = read_records(plan, &journal, &cores, &mut collector, &mut export);
+    let (read, exported) = export::records(plan, directory, anchor, &journal, &cores, &mut collector);
     if let Err(error) = journal_written.and(read) {
         lost.push(format!("{error}; records are missing, so figures come from histograms"));
         collector.forget_records();
     }
-    match export.finish() {
+    match exported {
         Ok(file) => files.extend(file),
         Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
     }
@@ -180,75 +177,4 @@ fn in_vain(aggregate: &ScopeReport) -> Option<String> {
         ));
     }
     Some(line)
-}
-
-/// `profile_export.jsonl` in the making. A failure ends it and nothing else: no figure depends on the file.
-struct Export {
-    writer: Option<RecordWriter<AtomicFile>>,
-    failure: Option<String>,
-}
-
-impl Export {
-    /// Starts the file, if the plan wants it.
-    fn start(plan: &Plan, directory: &ArtifactDirectory, anchor: WallAnchor) -> Self {
-        let file = plan.artifacts.records.then(|| directory.create_records()).transpose();
-        let (file, failure) = match file {
-            Ok(file) => (file, None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        Self {
-            writer: file.map(|file| RecordWriter::new(plan, anchor, file)),
-            failure,
-        }
-    }
-
-    fn write(&mut self, record: &RequestRecord, errors: &[ErrorDetail], ids: &RecordIds<'_>) {
-        if let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.write(record, errors, ids)) {
-            self.failure = Some(format!("profile_export.jsonl: {error}"));
-            // Its room is needed for the other files.
-            self.writer = None;
-        }
-    }
-
-    /// The file under its name; `None` if the plan wants none.
-    ///
-    /// # Errors
-    /// It could not be written whole and has been removed.
-    fn finish(self) -> Result<Option<PathBuf>, String> {
-        match (self.failure, self.writer) {
-            (Some(reason), _) => Err(reason),
-            (None, None) => Ok(None),
-            (None, Some(writer)) => {
-                let file = writer
-                    .finish()
-                    .map_err(|error| format!("profile_export.jsonl: {error}"))?;
-                file.commit().map(Some).map_err(|error| error.to_string())
-            }
-        }
-    }
-}
-
-/// Hands every record to the collector and to the export.
-///
-/// # Errors
-/// The journal is damaged. What came before the damage has been handed over.
-fn read_records(
-    plan: &Plan,
-    journal: &Path,
-    cores: &[CoreReport],
-    collector: &mut Collector,
-    export: &mut Export,
-) -> Result<(), JournalError> {
-    let ids = RequestIds::new(&plan.benchmark_id);
-    let text = |(high, low)| String::from_utf8_lossy(&format_uuid(high, low)).into_owned();
-    let names =
-        |phase: PhaseId, sequence: u64| (text(ids.request(phase, sequence)), text(ids.session(phase, sequence)));
-    let no_errors: Vec<ErrorDetail> = Vec::new();
-    for record in Reader::open(journal)? {
-        let record = record?;
-        let errors = cores.get(record.core.index()).map_or(&no_errors, |core| &core.errors);
-        collector.add(&record, errors);
-        export.write(&record, errors, &names);
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::units::Nanos;
 /// Receive buffers: as many reads as one turn does.
 const BUFFERS: u16 = 256;
 /// Bytes of one receive buffer.
-const BUFFER_BYTES: usize = 4096;
+const BUFFER_BYTES: usize = 8192;
 /// Events taken from the kernel in one call.
 const EVENTS: usize = 256;
 /// The event data of the wake-up event; connection indices are below it.

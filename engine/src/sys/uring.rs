@@ -29,7 +29,7 @@ use crate::units::Nanos;
 /// Receive buffers per core: small enough to stay in the second-level cache.
 const BUFFERS: u16 = 256;
 /// Bytes of one receive buffer.
-const BUFFER_BYTES: usize = 4096;
+const BUFFER_BYTES: usize = 8192;
 /// The only buffer group.
 const GROUP: u16 = 0;
 
