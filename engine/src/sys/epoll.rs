@@ -14,7 +14,7 @@ use super::socket::KernelAddress;
 use crate::units::Nanos;
 
 /// Receive buffers: as many reads as one turn does.
-const BUFFERS: u16 = 256;
+const BUFFERS: u16 = 128;
 /// Bytes of one receive buffer.
 const BUFFER_BYTES: usize = 8192;
 /// Events taken from the kernel in one call.

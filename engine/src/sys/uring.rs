@@ -27,7 +27,7 @@ use super::socket::KernelAddress;
 use crate::units::Nanos;
 
 /// Receive buffers per core: small enough to stay in the second-level cache.
-const BUFFERS: u16 = 256;
+const BUFFERS: u16 = 128;
 /// Bytes of one receive buffer.
 const BUFFER_BYTES: usize = 8192;
 /// The only buffer group.
