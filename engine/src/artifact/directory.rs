@@ -61,7 +61,7 @@ impl ArtifactDirectory {
         &self.names
     }
 
-    /// The file that takes one line per request; see [`RecordWriter`](super::RecordWriter).
+    /// The file that takes one line per request; see [`RecordLines`](super::RecordLines).
     ///
     /// # Errors
     /// If it cannot be created.
