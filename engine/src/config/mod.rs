@@ -9,9 +9,11 @@
 //! values mean together is decided in [`plan`](crate::plan).
 
 mod dataset;
+mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod fixed_schedule;
 mod free;
 mod headers;
 mod hooks;
@@ -34,9 +36,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use dataset::{Dataset, Length};
+pub use dataset::{Dataset, Length, Sampling};
+pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{ConnectionReuse, Endpoint};
+pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, Phase, PhaseKind, PhaseType};

@@ -1,6 +1,7 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
 use super::decode::{Bounds, Field, Section};
+use super::fixed_schedule::{self, ScheduleWindow};
 use super::phase_names::{self, Identity};
 use super::schema::{CANCELLATION, PHASE};
 use super::tree::{Position, Value};
@@ -39,6 +40,8 @@ pub enum PhaseType {
         /// Requests per second.
         rate: f64,
     },
+    /// Open loop at the timestamps of the dataset.
+    FixedSchedule(ScheduleWindow),
 }
 
 impl PhaseType {
@@ -48,13 +51,14 @@ impl PhaseType {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::FixedSchedule(_) => "fixed_schedule",
         }
     }
 
     /// Requests per second of an open loop.
     pub fn rate(self) -> Option<f64> {
         match self {
-            Self::Concurrency => None,
+            Self::Concurrency | Self::FixedSchedule(_) => None,
             Self::Constant { rate } | Self::Poisson { rate } => Some(rate),
         }
     }
@@ -185,13 +189,14 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 4] = ["gamma", "user_centric", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 3] = ["gamma", "user_centric", "agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Concurrency,
     Constant,
     Poisson,
+    FixedSchedule,
 }
 
 fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
@@ -229,7 +234,7 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     let duration_s = section
         .field("duration")
         .and_then(|field| field.duration(Bounds::POSITIVE.or_infinity()));
-    // A schedule ends with its last entry; it is refused by its type, and that is all there is to say.
+    // A schedule ends with its last entry.
     let is_schedule = section
         .field("type")
         .and_then(|field| field.node.scalar())
@@ -278,9 +283,10 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("concurrency", Pattern::Concurrency),
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
+        ("fixed_schedule", Pattern::FixedSchedule),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson")
+        .required("type", "allowed: concurrency, constant, poisson, fixed_schedule")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
     let rate = section.field("rate");
     // Beyond one request per nanosecond the clock has no different times left to give.
@@ -289,7 +295,13 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ..Bounds::POSITIVE
     };
     let value = rate.as_ref().and_then(|field| field.float(limits));
-    match pattern? {
+    let pattern = pattern?;
+    if pattern != Pattern::FixedSchedule {
+        let kind = words.iter().find(|(_, word)| *word == pattern).map_or("", |(word, _)| word);
+        fixed_schedule::report_foreign(section, kind);
+    }
+    match pattern {
+        Pattern::FixedSchedule => fixed_schedule::decode(section).map(PhaseType::FixedSchedule),
         Pattern::Concurrency => {
             if rate.is_some() {
                 section.report(
