@@ -104,7 +104,8 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
         Some(kind) => kind.exact_word(&[("synthetic", Kind::Synthetic), ("file", Kind::File)], &REFUSED_TYPES),
         None => Some(Kind::Synthetic),
     };
-    let sampling = [Sampling::Sequential, Sampling::Shuffle, Sampling::Random].map(|sampling| (sampling.as_str(), sampling));
+    let sampling =
+        [Sampling::Sequential, Sampling::Shuffle, Sampling::Random].map(|sampling| (sampling.as_str(), sampling));
     let sampling = section.field("sampling").and_then(|field| field.word(&sampling, &[]));
     let name = if needs_name {
         section.required("name", "every entry of `datasets` has a name")
@@ -115,7 +116,10 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
         Some(Kind::File) => {
             for key in ["isl", "prompts"] {
                 if section.field(key).is_some() {
-                    section.report(key, format!("`{key}` has no meaning beside prompts from a file; remove it, or set type: synthetic"));
+                    section.report(
+                        key,
+                        format!("`{key}` has no meaning beside prompts from a file; remove it, or set type: synthetic"),
+                    );
                 }
             }
             Some(dataset_file::decode(&section)?)
@@ -124,7 +128,10 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
             for key in dataset_file::KEYS {
                 // Without a type that is known, nothing is known about what belongs to it.
                 if section.field(key).is_some() && kind.is_some() {
-                    section.report(key, format!("`{key}` has no meaning for synthetic prompts; remove it, or set type: file"));
+                    section.report(
+                        key,
+                        format!("`{key}` has no meaning for synthetic prompts; remove it, or set type: file"),
+                    );
                 }
             }
             None

@@ -89,10 +89,14 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         field.word(&words, &REFUSED_FORMATS)
     });
     let block_size = section.field("block_size").map(|field| {
-        if let Some(Some(format)) = format
-            && format != FileFormat::MooncakeTrace
+        // What a faulty format was meant to be is unknown.
+        if let Some(other) = format.unwrap_or(Some(FileFormat::default()))
+            && other != FileFormat::MooncakeTrace
         {
-            field.report(format!("records of format {} have no blocks; remove the key", format.as_str()));
+            let name = other.as_str();
+            field.report(format!(
+                "records of format {name} have no blocks; remove the key, or set format: mooncake_trace"
+            ));
         }
         field.integer(1, MAX_BLOCK.into())
     });
@@ -127,7 +131,10 @@ fn origin(section: &Section<'_>) -> Option<FileOrigin> {
             .collect();
         return read.into_iter().collect::<Option<Vec<_>>>().map(FileOrigin::Records);
     }
-    let field = section.required("path", "write the path of a JSONL file, or the records themselves under `records`")?;
+    let field = section.required(
+        "path",
+        "write the path of a JSONL file, or the records themselves under `records`",
+    )?;
     Some(FileOrigin::Path {
         path: field.non_empty_text()?.to_owned(),
         at: field.node.start,

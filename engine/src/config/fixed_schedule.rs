@@ -46,7 +46,10 @@ pub(super) fn decode(section: &Section<'_>) -> Option<ScheduleWindow> {
     if let (Some(field), Some(Some(start)), Some(Some(end))) = (section.field("end_offset"), start, end)
         && start > end
     {
-        field.report(format!("found {}; allowed: at least start_offset ({start})", field.found()));
+        field.report(format!(
+            "found {}; allowed: at least start_offset ({start})",
+            field.found()
+        ));
     }
     Some(ScheduleWindow {
         auto_offset: kept(auto)?,
@@ -67,7 +70,10 @@ fn kept<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 pub(super) fn report_foreign(section: &Section<'_>, kind: &str) {
     for key in KEYS {
         if section.field(key).is_some() {
-            section.report(key, format!("only phases of type fixed_schedule have offsets, and this one is {kind}; remove the key"));
+            section.report(
+                key,
+                format!("only phases of type fixed_schedule have offsets, and this one is {kind}; remove the key"),
+            );
         }
     }
 }

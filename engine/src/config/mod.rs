@@ -83,6 +83,19 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
+impl Config {
+    /// A mistake that shows only when the values are put together.
+    pub(crate) fn mistake(&self, at: Position, path: &str, message: String) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            line: at.line,
+            column: at.column,
+            path: path.to_owned(),
+            message,
+        };
+        Diagnostics::new(self.source.clone(), vec![diagnostic])
+    }
+}
+
 /// Reads a file, with the environment of the process for `${NAME}`.
 ///
 /// # Errors

@@ -297,7 +297,10 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
     let value = rate.as_ref().and_then(|field| field.float(limits));
     let pattern = pattern?;
     if pattern != Pattern::FixedSchedule {
-        let kind = words.iter().find(|(_, word)| *word == pattern).map_or("", |(word, _)| word);
+        let kind = words
+            .iter()
+            .find(|(_, word)| *word == pattern)
+            .map_or("", |(word, _)| word);
         fixed_schedule::report_foreign(section, kind);
     }
     match pattern {

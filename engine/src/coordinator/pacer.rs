@@ -4,38 +4,41 @@ use std::num::NonZeroU32;
 
 use super::stream::{Purpose, Stream};
 use crate::credit::Credit;
-use crate::plan::{Arrival, CancellationPlan, PhasePlan};
+use crate::plan::{Arrival, CancellationPlan, PhasePlan, Sampler, Schedule};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
 ///
-/// Requests take entries in order, wrapping, and a phase goes on where the previous one stopped. Phases overlap while they drain, but
-/// never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
+/// Requests take entries in the order of the dataset's sampling, and a phase goes on where the previous one stopped. Phases overlap while they
+/// drain, but never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageCursor {
-    next: u32,
-    entries: NonZeroU32,
+    position: u64,
+    order: Sampler,
 }
 
 impl ImageCursor {
-    /// The beginning of a dataset with this many entries.
+    /// The beginning of a dataset with this many entries that is taken as it stands.
     pub fn new(entries: NonZeroU32) -> Self {
-        Self { next: 0, entries }
+        Self::in_order(Sampler::sequential(entries))
+    }
+
+    /// The beginning of an order.
+    pub fn in_order(order: Sampler) -> Self {
+        Self { position: 0, order }
     }
 
     /// The cursor after `count` more requests.
     pub fn advanced(self, count: u64) -> Self {
-        let entries = u64::from(self.entries.get());
-        let next = (u64::from(self.next) + count % entries) % entries;
         Self {
-            next: u32::try_from(next).expect("a remainder of a division by a u32 fits a u32"),
+            position: self.position.wrapping_add(count),
             ..self
         }
     }
 
     /// Index of the entry that the next request takes.
     pub fn image(self) -> u32 {
-        self.next
+        self.order.entry(self.position)
     }
 }
 
@@ -69,6 +72,8 @@ enum Arrivals {
         /// draws independent of the rate.
         sum: CompensatedSum,
     },
+    /// Starts that are known one by one, with their entries.
+    FixedSchedule(Schedule),
 }
 
 #[derive(Debug, Clone)]
@@ -82,6 +87,7 @@ impl Pacer {
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
         let arrivals = match plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
+            Arrival::FixedSchedule(ref schedule) => Arrivals::FixedSchedule(schedule.clone()),
             Arrival::Constant { rate } => Arrivals::Constant { rate },
             Arrival::Poisson { rate } => Arrivals::Poisson {
                 rate,
@@ -120,9 +126,20 @@ impl Pacer {
     }
 
     /// Where the next phase begins in the dataset when `sent` requests of this one were started. Credits that were issued but taken
-    /// back consumed nothing.
+    /// back consumed nothing, and a fixed schedule never does: it takes the entries that it names.
     pub fn cursor_after(&self, sent: u64) -> ImageCursor {
-        self.start.advanced(sent)
+        match self.arrivals {
+            Arrivals::FixedSchedule(_) => self.start,
+            _ => self.start.advanced(sent),
+        }
+    }
+
+    /// The entry of the next credit.
+    fn entry(&self) -> u32 {
+        match &self.arrivals {
+            Arrivals::FixedSchedule(schedule) => schedule.starts()[self.issued as usize].conversation,
+            _ => self.cursor.image(),
+        }
     }
 
     fn compute_upcoming(&mut self) -> Option<Nanos> {
@@ -133,6 +150,7 @@ impl Pacer {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
             Arrivals::ClosedLoop => return Some(Nanos::ZERO),
             Arrivals::Constant { rate } => Nanos::from_secs_f64((self.issued + 1) as f64 / *rate),
+            Arrivals::FixedSchedule(schedule) => schedule.starts().get(self.issued as usize)?.due,
             Arrivals::Poisson { rate, draws, sum } => {
                 sum.add(draws.exponential());
                 Nanos::from_secs_f64(sum.value() / *rate)
@@ -155,7 +173,7 @@ impl Iterator for Pacer {
         let intended = self.upcoming?;
         let credit = Credit {
             phase: self.plan.id,
-            image: self.cursor.image(),
+            image: self.entry(),
             sequence: self.issued,
             intended,
             cancel_after: self.draw_cancellation(),

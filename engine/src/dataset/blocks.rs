@@ -7,7 +7,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::synthetic::{WORD_MASK, WORDS_PER_DRAW};
+use super::synthetic::{MEAN_BYTES_PER_TOKEN, WORD_MASK, WORDS_PER_DRAW};
 use super::{stream_root, words};
 
 /// Tokens of a block unless the config says otherwise: what Mooncake's traces were recorded with.
@@ -27,6 +27,13 @@ impl Blocks {
             root: stream_root(seed, "block"),
             size: size.max(1),
         }
+    }
+
+    /// The text of a prompt, see [`Blocks::write_text`].
+    pub fn text(&self, hash_ids: &[u64], input_tokens: u32) -> String {
+        let mut out = Vec::with_capacity(input_tokens as usize * MEAN_BYTES_PER_TOKEN);
+        self.write_text(hash_ids, input_tokens, &mut out);
+        String::from_utf8(out).expect("the word table is ASCII")
     }
 
     /// Appends the text of a prompt of `input_tokens` words whose blocks have these numbers. Every block is whole but the last one, of which the
@@ -68,9 +75,7 @@ mod tests {
     use super::*;
 
     fn text(blocks: Blocks, hash_ids: &[u64], tokens: u32) -> String {
-        let mut out = Vec::new();
-        blocks.write_text(hash_ids, tokens, &mut out);
-        String::from_utf8(out).expect("words are ASCII")
+        blocks.text(hash_ids, tokens)
     }
 
     #[test]

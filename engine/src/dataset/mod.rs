@@ -1,9 +1,13 @@
-//! Prompts of wanted lengths, made from a seed, and prompts that a user brings in a file.
+//! Conversations of turns: made from a seed, or brought by the user in a file.
 //!
-//! The module takes plain arguments and knows neither config nor plan. A synthetic prompt is a row of words from a table chosen so that n
-//! words are n tokens in every built-in encoding: input lengths are exact by construction, and no tokenizer runs before the load.
+//! The module takes plain arguments and knows neither config nor plan. Whatever a dataset is made from, it comes out as [`Conversation`]s, one
+//! after the other, so that no text is in memory longer than its request takes to render. A synthetic prompt is a row of words from a table
+//! chosen so that n words are n tokens in every built-in encoding: input lengths are exact by construction, and no tokenizer runs before the
+//! load.
 
 mod blocks;
+mod conversation;
+mod delay;
 mod file;
 mod length;
 mod sampling;
@@ -11,11 +15,16 @@ mod synthetic;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
-pub use file::{Content, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, read_file, read_records};
+pub use conversation::{Conversation, Turn, Written};
+pub use delay::DelayDistribution;
+pub use file::{
+    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, read_file,
+    read_records,
+};
 pub use length::LengthDistribution;
 pub use sampling::{Sampler, Sampling};
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
-pub use synthetic::{Prompts, SizedPrompt};
+pub use synthetic::{Prompts, SizedPrompt, Synthetic};
 pub use words::words;
 
 use sha2::{Digest, Sha256};

@@ -40,6 +40,24 @@ impl Sampler {
         }
     }
 
+    /// The order of the dataset itself.
+    pub fn sequential(entries: NonZeroU32) -> Self {
+        Self {
+            sampling: Sampling::Sequential,
+            entries,
+            root: 0,
+        }
+    }
+
+    /// Draws with replacement that are not those of [`Sampling::Random`] with the same seed: of what a run then takes in its own order.
+    pub fn of_pool(entries: NonZeroU32, seed: u64) -> Self {
+        Self {
+            sampling: Sampling::Random,
+            entries,
+            root: stream_root(seed, "pool"),
+        }
+    }
+
     /// Entries of the dataset.
     pub fn entries(self) -> NonZeroU32 {
         self.entries

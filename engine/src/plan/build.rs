@@ -4,21 +4,20 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::render::{RenderError, RenderInputs, render_chat};
+use super::dataset::{self, Dataset, NoDataset};
+use super::render::{RenderError, RenderInputs};
+use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, RequestImages, ResetHook, StopRule, Verification, advice, authorization, directory, echo,
+    Plan, ProfilerHook, ResetHook, Schedule, StopRule, Verification, Window, advice, authorization, directory, echo,
 };
 use crate::config::{
-    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
+    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, ScheduleWindow,
 };
-use crate::dataset::LengthDistribution;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
-/// Prompts of a synthetic dataset that does not say how many.
-const DEFAULT_ENTRIES: u32 = 100;
 /// Seconds that a request may take when the file does not say.
 const DEFAULT_REQUEST_TIMEOUT_S: f64 = 21_600.0;
 /// Seconds that a control call may take when the file does not say; independent of the request timeout.
@@ -62,12 +61,8 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     let target = target::resolve(&server, &endpoint.url, endpoint.path.as_deref());
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
-    let length = |length| match length {
-        config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
-        config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
-    };
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
-    let requests = render_requests(RenderInputs {
+    let inputs = RenderInputs {
         target: &target,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
@@ -76,13 +71,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         headers: &headers,
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
-        entries: config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
-        isl: config.dataset.isl.map(length),
-        osl: config.dataset.osl.map(length),
-        // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-        seed: config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
-    })
-    .map_err(|error| render_mistake(config, &error))?;
+    };
+    let dataset = dataset::prepare(config, &inputs, seed).map_err(|error| match error {
+        NoDataset::Mistakes(mistakes) => mistakes,
+        NoDataset::Render(error) => render_mistake(config, &error),
+    })?;
     let directory = options
         .output_directory
         .clone()
@@ -93,7 +86,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             format!("cannot resolve the artifact directory {}: {error}", directory.display()),
         )
     })?;
-    let phases = phases(&config.phases);
+    let phases = phases(config, &dataset)?;
     let mut warnings = config.warnings.clone();
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
@@ -113,7 +106,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
             target,
         },
-        requests,
+        requests: dataset.images,
         phases,
         hooks: hooks(config),
         artifacts: ArtifactPlan {
@@ -167,11 +160,6 @@ fn verification(
         server.origin()
     );
     Err(without_place(config, message))
-}
-
-/// The only place where request bytes are made.
-fn render_requests(inputs: RenderInputs<'_>) -> Result<RequestImages, RenderError> {
-    render_chat(inputs)
 }
 
 /// Places a rendering error at the section that caused it.
@@ -250,9 +238,9 @@ fn hooks(config: &Config) -> HookPlan {
     }
 }
 
-fn phases(written: &[Phase]) -> Vec<PhasePlan> {
+fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnostics> {
     let mut profiling = 0;
-    let resolve = |(index, phase): (usize, &Phase)| {
+    let resolve = |(index, phase): (usize, &Phase)| -> Result<PhasePlan, Diagnostics> {
         let kind = match phase.kind {
             config::PhaseKind::Warmup => PhaseKind::Warmup,
             config::PhaseKind::Profiling => PhaseKind::Profiling,
@@ -261,20 +249,26 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
             profiling += 1;
             profiling - 1
         });
-        PhasePlan {
+        let arrival = match phase.load {
+            PhaseType::Concurrency => Arrival::ClosedLoop,
+            PhaseType::Constant { rate } => Arrival::Constant { rate },
+            PhaseType::Poisson { rate } => Arrival::Poisson { rate },
+            PhaseType::FixedSchedule(window) => Arrival::FixedSchedule(schedule(config, phase, window, dataset)?),
+        };
+        let scheduled = match &arrival {
+            Arrival::FixedSchedule(schedule) => Some(schedule.requests()),
+            _ => None,
+        };
+        Ok(PhasePlan {
             id: PhaseId(u16::try_from(index).expect("the config bounds the number of phases")),
             profiling_index,
             name: phase.name.clone(),
             kind,
-            arrival: match phase.load {
-                PhaseType::Concurrency => Arrival::ClosedLoop,
-                PhaseType::Constant { rate } => Arrival::Constant { rate },
-                PhaseType::Poisson { rate } => Arrival::Poisson { rate },
-            },
+            arrival,
             concurrency: phase.concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
-                requests: phase.requests.into_iter().chain(phase.sessions).min(),
+                requests: phase.requests.into_iter().chain(phase.sessions).chain(scheduled).min(),
                 duration: phase.duration_s.and_then(limit),
             },
             drain: match (phase.grace_period_s, phase.duration_s) {
@@ -290,9 +284,56 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
-        }
+        })
     };
-    written.iter().enumerate().map(resolve).collect()
+    config.phases.iter().enumerate().map(resolve).collect()
+}
+
+/// The schedule of a phase, or what keeps the dataset from being one.
+fn schedule(
+    config: &Config,
+    phase: &Phase,
+    written: ScheduleWindow,
+    dataset: &Dataset,
+) -> Result<Schedule, Diagnostics> {
+    let mistake = |key: &str, message: String| config.mistake(phase.at, &format!("{}.{key}", phase.path), message);
+    if let Some(sampling) = config
+        .dataset
+        .sampling
+        .filter(|&sampling| sampling != config::Sampling::Sequential)
+    {
+        let found = sampling.as_str();
+        let message = format!(
+            "a fixed schedule takes the entries by their timestamps, but dataset.sampling is {found}; remove that key"
+        );
+        return Err(mistake("type", message));
+    }
+    let bound = |millis: Option<u64>, default| millis.map_or(default, Nanos::from_millis);
+    let first = bound(written.start_ms, Nanos::ZERO);
+    let window = Window {
+        first,
+        last: bound(written.end_ms, Nanos::MAX),
+        zero: (written.auto_offset == Some(false)).then_some(first),
+    };
+    let untimed = || {
+        let reason = dataset.untimed.as_deref().unwrap_or("one has none");
+        format!("a fixed schedule replays the timestamps of its dataset: {reason}")
+    };
+    Schedule::of(&dataset.images, window).map_err(|error| match error {
+        NoSchedule::NoTimestamp { .. } => mistake("type", untimed()),
+        NoSchedule::Empty { first, last } => {
+            let key = if written.end_ms.is_some() {
+                "end_offset"
+            } else {
+                "start_offset"
+            };
+            let (first, last) = (first.as_millis_f64(), last.as_millis_f64());
+            mistake(
+                key,
+                format!("no entry of the dataset starts in this window; its timestamps go from {first} to {last} ms"),
+            )
+        }
+    })
 }
 
 #[cfg(test)]

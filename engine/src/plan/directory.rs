@@ -48,9 +48,12 @@ fn model(config: &Config) -> String {
 fn stimulus(config: &Config) -> String {
     let first = config.phases.iter().find(|phase| phase.kind == PhaseKind::Profiling);
     let phase = first.expect("a config without mistakes has a profiling phase");
+    if matches!(phase.load, PhaseType::FixedSchedule(_)) {
+        return "fixed_schedule".to_owned();
+    }
     let concurrency = phase.concurrency.map(|concurrency| format!("concurrency{concurrency}"));
     let rate = match phase.load {
-        PhaseType::Concurrency => None,
+        PhaseType::Concurrency | PhaseType::FixedSchedule(_) => None,
         // Debug formatting keeps the fraction of whole rates, as in request_rate20.0.
         PhaseType::Constant { rate } | PhaseType::Poisson { rate } => Some(format!("request_rate{rate:?}")),
     };

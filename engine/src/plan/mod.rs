@@ -5,17 +5,23 @@
 mod advice;
 mod authorization;
 mod build;
+mod conversations;
+mod dataset;
 mod directory;
 mod echo;
 mod phase;
 pub mod render;
 mod request_image;
+mod schedule;
 mod target;
 
 pub use crate::config::ConnectionReuse;
+pub use crate::dataset::{Sampler, Sampling};
 pub use build::{BuildOptions, build};
+pub use conversations::Conversations;
 pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use super::Schedule;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -25,7 +26,7 @@ impl PhaseKind {
 }
 
 /// When requests of a phase start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Arrival {
     /// Closed loop: a request starts whenever a slot is free.
     ClosedLoop,
@@ -39,6 +40,8 @@ pub enum Arrival {
         /// Requests per second, positive and finite.
         rate: f64,
     },
+    /// Open loop: the schedule of the dataset.
+    FixedSchedule(Schedule),
 }
 
 /// What ends the sending of a phase: whichever limit comes first. Both unset means "until interrupted" (`duration: inf`).

@@ -1,5 +1,6 @@
 //! The scenarios of lifecycle, seamless transitions, interrupts and the profiler on simulated time.
 
+mod fixed_schedule;
 mod interrupt;
 mod lifecycle;
 mod profiler;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
-use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, Schedule, StopRule, Window};
 use crate::units::Nanos;
 
 pub(in crate::coordinator) const fn ms(millis: u64) -> Nanos {
@@ -68,6 +68,16 @@ impl PhasePlan {
     pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
         self.arrival = arrival;
         self
+    }
+
+    /// A schedule with one session at each of these timestamps; it has no cap, and ends with its last entry.
+    pub(in crate::coordinator) fn at_timestamps(self, timestamps: &[Nanos]) -> Self {
+        let conversations = timestamps.iter().map(|&timestamp| (Some(timestamp), 1));
+        let schedule = Schedule::new(conversations, Window::default()).expect("every entry has a timestamp");
+        let requests = schedule.requests();
+        self.uncapped()
+            .requests(requests)
+            .arriving(Arrival::FixedSchedule(schedule))
     }
 
     pub(in crate::coordinator) fn cancelling(mut self, probability: f64, delay: Nanos) -> Self {

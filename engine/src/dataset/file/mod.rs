@@ -7,19 +7,21 @@
 //! Texts are taken as they are; prompts that a trace only describes (so many tokens, these blocks) stay descriptions here and become text when
 //! the requests are rendered, so that no text is in memory twice.
 
+mod conversations;
 mod mistake;
 mod record;
 mod session;
 
 use std::path::Path;
 
+pub use conversations::FileConversations;
 pub use mistake::{FileError, FileMistake};
 pub use session::{Content, FileTurn, Session};
 
 use mistake::Mistakes;
 
 /// Largest file that is read, in bytes: as much as the requests made of it may take.
-pub const MAX_FILE_BYTES: u64 = 4 << 30;
+const MAX_FILE_BYTES: u64 = 4 << 30;
 
 /// What the records of a file look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +61,7 @@ pub struct FileOptions {
 /// The sessions of a file, in the order in which they first occur in it; never empty.
 ///
 /// # Errors
-/// The file cannot be read, is larger than [`MAX_FILE_BYTES`], or has mistakes; the first [`FileMistake`]s of it are all reported together.
+/// The file cannot be read, is larger than 4 GiB, or has mistakes; the first [`FileMistake`]s of it are all reported together.
 pub fn read_file(path: &Path, options: FileOptions) -> Result<Vec<Session>, FileError> {
     let metadata = std::fs::metadata(path).map_err(FileError::Unreadable)?;
     if !metadata.is_file() {

@@ -210,15 +210,26 @@ fn turn<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, content: Option<
         output_tokens: reader.tokens("output_length", members.output_length),
         timestamp: reader.millis("timestamp", members.timestamp),
         delay: reader.millis("delay", members.delay),
-        extra: reader
-            .object("extra", members.extra)
-            .filter(|extra| !extra.is_empty())
-            .map(Box::new),
+        extra: extra(reader, members).map(Box::new),
     };
     Some(FileTurn {
         content: content?,
         ..turn
     })
+}
+
+/// Fields for the request body, without those that other keys decide.
+fn extra<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Map<String, Value>> {
+    let fields = reader.object("extra", members.extra)?;
+    for (key, advice) in [
+        ("stream", "endpoint.streaming decides it"),
+        ("messages", "the record says what to send"),
+    ] {
+        if let (true, Some(raw)) = (fields.contains_key(key), members.extra) {
+            reader.report("extra", raw, format!("found the key `{key}`: {advice}; remove it"));
+        }
+    }
+    (!fields.is_empty()).then_some(fields)
 }
 
 /// The content of a record that says it in so many words.
