@@ -54,6 +54,8 @@ pub(super) struct PhaseData {
     pub(super) summary: Option<PhaseSummary>,
     /// An open loop without a cap.
     uncapped: bool,
+    /// It replays the timestamps of its dataset.
+    pub(super) replays: bool,
     client: Option<ClientNotes>,
 }
 
@@ -248,6 +250,7 @@ impl Collector {
                     span: None,
                     summary: None,
                     uncapped: phase.arrival != Arrival::ClosedLoop && phase.concurrency.is_none(),
+                    replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
                     client: None,
                 })
                 .collect(),
