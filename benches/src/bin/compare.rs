@@ -12,6 +12,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use ringload_benches::harness;
 use ringload_benches::quantile::Sample;
 use serde_json::Value;
 
@@ -22,13 +23,7 @@ struct Contestant {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::exit("compare", run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
