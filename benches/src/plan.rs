@@ -8,7 +8,7 @@ use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::id::PhaseId;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, OnCap, PhaseKind, PhasePlan,
     Plan, StopRule, Target,
 };
 use ringload_engine::units::Nanos;
@@ -38,6 +38,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         kind: PhaseKind::Profiling,
         arrival: Arrival::ClosedLoop,
         concurrency: Some(NonZeroU32::new(concurrency).expect("a bench asks for connections")),
+        on_cap: OnCap::Wait,
         stop: StopRule {
             requests,
             duration: None,

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::credit::{Command, Exchange, PhaseCounters};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Arrival, PhasePlan, Plan};
+use crate::plan::{PhasePlan, Plan};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -346,7 +346,7 @@ impl Coordinator {
         let sent = tally(&self.exchange, phase).sent;
         self.cursor = sending.pacer.cursor_after(sent);
         let waiting = self.exchange.gates[phase.index()].withdraw(now);
-        if self.phases[phase.index()].arrival != Arrival::ClosedLoop {
+        if !self.phases[phase.index()].arrival.is_closed_loop() {
             let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
             self.unsent[phase.index()] = waiting + in_hand;
         }

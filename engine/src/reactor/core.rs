@@ -23,7 +23,7 @@ use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::plan::{ConnectionReuse, RequestImages};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -104,7 +104,7 @@ impl<D: Driver> Core<D> {
                 slots: 0,
                 in_flight: 0,
                 held: None,
-                closed_loop: phase.arrival == Arrival::ClosedLoop,
+                closed_loop: phase.arrival.is_closed_loop(),
             })
             .collect();
         Self {

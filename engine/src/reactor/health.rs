@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{Arrival, DrainRule, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, OnCap, PhaseKind, StopRule};
 
     fn phase(concurrency: Option<u32>) -> PhasePlan {
         PhasePlan {
@@ -262,6 +262,7 @@ mod tests {
             kind: PhaseKind::Profiling,
             arrival: Arrival::ClosedLoop,
             concurrency: concurrency.and_then(NonZeroU32::new),
+            on_cap: OnCap::Wait,
             stop: StopRule::default(),
             drain: DrainRule::WhileProgressing,
             seamless: false,

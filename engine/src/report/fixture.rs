@@ -7,7 +7,7 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, PhaseKind,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, OnCap, PhaseKind,
     PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
@@ -37,6 +37,7 @@ pub(crate) fn plan() -> Plan {
         },
         arrival: Arrival::ClosedLoop,
         concurrency: None,
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
