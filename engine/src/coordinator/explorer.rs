@@ -64,6 +64,9 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     if position > 0 && dice.one_in(2) {
         plan = plan.seamless();
     }
+    if dice.one_in(2) {
+        plan = plan.dropping();
+    }
     if dice.one_in(3) {
         plan = plan.cancelling(dice.up_to(10) as f64 / 10.0, ms(1 + dice.up_to(400)));
     }

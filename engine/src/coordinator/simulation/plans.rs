@@ -71,6 +71,11 @@ impl PhasePlan {
         self
     }
 
+    pub(in crate::coordinator) fn dropping(mut self) -> Self {
+        self.on_cap = OnCap::Drop;
+        self
+    }
+
     pub(in crate::coordinator) fn cancelling(mut self, probability: f64, delay: Nanos) -> Self {
         self.cancellation = Some(CancellationPlan { probability, delay });
         self
