@@ -80,7 +80,7 @@ fn main() {
             ("poisson", Arrival::poisson(rate)),
         ] {
             for pacing in [Pacing::Efficient, Pacing::Precise, Pacing::Busy] {
-                measure(name, arrival, rate, pacing, seconds);
+                measure(name, arrival.clone(), rate, pacing, seconds);
             }
         }
     }
