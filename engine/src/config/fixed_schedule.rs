@@ -25,6 +25,8 @@ pub(super) fn decode(section: &Section<'_>) -> Option<ScheduleWindow> {
         ("requests", "take fewer entries with end_offset or dataset.entries"),
         ("sessions", "take fewer entries with end_offset or dataset.entries"),
         ("rate", "its entries say when they start"),
+        ("rate_series", "its entries say when they start"),
+        ("rate_ramp", "its entries say when they start"),
     ];
     for (key, advice) in advice {
         if section.field(key).is_some() {

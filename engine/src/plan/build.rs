@@ -9,8 +9,9 @@ use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, ResetHook, Schedule, StopRule, Verification, Window, advice, authorization, directory, echo,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, OnCap, PhaseKind,
+    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook, Schedule,
+    StopRule, Verification, Window, advice, authorization, directory, echo,
 };
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, ScheduleWindow,
@@ -24,6 +25,9 @@ const DEFAULT_REQUEST_TIMEOUT_S: f64 = 21_600.0;
 const DEFAULT_HOOK_TIMEOUT_S: f64 = 30.0;
 /// Seconds in which a busy server is asked again to reset its cache.
 const DEFAULT_RESET_RETRY_S: f64 = 60.0;
+
+/// Shape of gamma-distributed gaps when the file does not say: they are exponential.
+const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
@@ -249,12 +253,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             profiling += 1;
             profiling - 1
         });
-        let arrival = match phase.load {
-            PhaseType::Concurrency => Arrival::ClosedLoop,
-            PhaseType::Constant { rate } => Arrival::Constant { rate },
-            PhaseType::Poisson { rate } => Arrival::Poisson { rate },
-            PhaseType::FixedSchedule(window) => Arrival::FixedSchedule(schedule(config, phase, window, dataset)?),
-        };
+        let arrival = arrival(config, phase, dataset)?;
         let scheduled = match &arrival {
             Arrival::FixedSchedule(schedule) => Some(schedule.requests()),
             _ => None,
@@ -266,6 +265,10 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             kind,
             arrival,
             concurrency: phase.concurrency.and_then(NonZeroU32::new),
+            on_cap: match phase.on_cap.unwrap_or_default() {
+                config::OnCap::Wait => OnCap::Wait,
+                config::OnCap::Drop => OnCap::Drop,
+            },
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
                 requests: phase.requests.into_iter().chain(phase.sessions).chain(scheduled).min(),
@@ -334,6 +337,48 @@ fn schedule(
             )
         }
     })
+}
+
+/// When requests of a phase start. A ramp without a duration to speak of still has one.
+fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival, Diagnostics> {
+    let gaps = match &phase.load {
+        PhaseType::Concurrency => return Ok(Arrival::ClosedLoop),
+        PhaseType::FixedSchedule(window) => {
+            return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
+        }
+        PhaseType::Constant { .. } => Gaps::Even,
+        PhaseType::Poisson { .. } => Gaps::Exponential,
+        PhaseType::Gamma { smoothness, .. } => Gaps::Gamma {
+            shape: smoothness.unwrap_or(DEFAULT_SMOOTHNESS),
+        },
+    };
+    let course = match phase.load.rate() {
+        Some(config::Rate::Series(points)) => {
+            let point = |point: &config::RatePoint| RatePoint {
+                time_s: point.time_s,
+                rate: point.qps,
+            };
+            RateCourse::Series(points.iter().map(point).collect())
+        }
+        Some(config::Rate::Constant(rate)) => RateCourse::Constant(*rate),
+        None => unreachable!("every other open loop of a config without mistakes has a rate"),
+    };
+    let ramp = phase.rate_ramp.map(ramp);
+    Ok(Arrival::AtRate {
+        gaps,
+        rate: RatePlan { course, ramp },
+    })
+}
+
+fn ramp(ramp: config::Ramp) -> RampPlan {
+    RampPlan {
+        duration: positive(ramp.duration_s),
+        strategy: match ramp.strategy {
+            config::RampStrategy::Linear => RampStrategy::Linear,
+            config::RampStrategy::Exponential => RampStrategy::Exponential,
+            config::RampStrategy::Poisson => RampStrategy::Poisson,
+        },
+    }
 }
 
 #[cfg(test)]

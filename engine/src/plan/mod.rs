@@ -10,6 +10,7 @@ mod dataset;
 mod directory;
 mod echo;
 mod phase;
+mod rate;
 pub mod render;
 mod request_image;
 mod schedule;
@@ -19,7 +20,9 @@ pub use crate::config::ConnectionReuse;
 pub use crate::dataset::{Sampler, Sampling};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
-pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+
+pub use phase::{CancellationPlan, DrainRule, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
+pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 

@@ -249,7 +249,7 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
-                    uncapped: phase.arrival != Arrival::ClosedLoop && phase.concurrency.is_none(),
+                    uncapped: !phase.arrival.is_closed_loop() && phase.concurrency.is_none(),
                     replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
                     client: None,
                 })
