@@ -58,7 +58,7 @@ fn main() {
         ("poisson, half cancelled", Arrival::poisson(RATE), Some(0.5)),
     ] {
         let entries = NonZeroU32::new(1000).expect("not zero");
-        let mut pacer = Pacer::new(&phase(arrival, cancelled), 42, ImageCursor::new(entries));
+        let mut pacer = Pacer::new(&phase(arrival.clone(), cancelled), 42, ImageCursor::new(entries));
         let mut due = Nanos::ZERO;
         group.bench_function(name, |bencher| bencher.iter(|| due = take(&mut pacer, due)));
         if arrival != Arrival::ClosedLoop && pacer.issued() > 0 {
