@@ -76,11 +76,11 @@ fn main() {
     println!("host: {}", harness::host());
     for rate in RATES {
         for (name, arrival) in [
-            ("constant", Arrival::Constant { rate }),
-            ("poisson", Arrival::Poisson { rate }),
+            ("constant", Arrival::constant(rate)),
+            ("poisson", Arrival::poisson(rate)),
         ] {
             for pacing in [Pacing::Efficient, Pacing::Precise, Pacing::Busy] {
-                measure(name, arrival, rate, pacing, seconds);
+                measure(name, arrival.clone(), rate, pacing, seconds);
             }
         }
     }
