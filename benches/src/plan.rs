@@ -1,16 +1,19 @@
-//! Plans for benches that drive the engine in this process.
+//! Plans for benches that drive the engine in this process, and their runs.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 
-use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::dataset::{LengthDistribution, Synthetic};
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::render::{RenderInputs, render_chat};
+use ringload_engine::interrupt::Interrupt;
+use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, OnCap, PhaseKind, PhasePlan,
-    Plan, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, OnCap, PhaseKind,
+    PhasePlan, Plan, StopRule, Target,
 };
+use ringload_engine::run::{self, CoreChoice, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
 
 const SEED: u64 = 42;
@@ -64,7 +67,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         path,
         origin,
     };
-    let images = render_chat(RenderInputs {
+    let inputs = RenderInputs {
         target: &target,
         model: "mock-model",
         streaming: requests.streaming,
@@ -73,12 +76,14 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         headers: &[],
         session_header: None,
         extra: &serde_json::Map::new(),
-        entries: 16,
-        isl: Some(LengthDistribution::Fixed(requests.input_tokens)),
-        osl: Some(LengthDistribution::Fixed(requests.output_tokens)),
-        seed: SEED,
-    })
-    .expect("the inputs of a bench are valid");
+    };
+    let dataset = Synthetic::of_single_turns(
+        16,
+        LengthDistribution::Fixed(requests.input_tokens),
+        Some(LengthDistribution::Fixed(requests.output_tokens)),
+        SEED,
+    );
+    let images = render_synthetic(&inputs, &dataset).expect("the inputs of a bench are valid");
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
         seed: SEED,
@@ -106,4 +111,21 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         command: "ringload-benches".to_owned(),
         warnings: Vec::new(),
     }
+}
+
+/// Runs a plan with one core, as the program does.
+///
+/// # Panics
+/// If the run does not start, or fails.
+pub fn run(plan: &Plan, pacing: Pacing) -> RunOutcome {
+    let options = RunOptions {
+        cores: CoreChoice::Count(1),
+        driver: DriverChoice::Auto,
+        source_addresses: Vec::new(),
+        pacing,
+        interrupt: Arc::new(Interrupt::new()),
+    };
+    let outcome = run::run(plan, &options, &mut |_| {}).expect("the run starts");
+    assert_eq!(outcome.failure, None);
+    outcome
 }

@@ -4,9 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::{
-    Arrival, CancellationPlan, DrainRule, OnCap, PhaseKind, PhasePlan, RatePlan, StopRule,
-};
+use ringload_engine::plan::{Arrival, CancellationPlan, DrainRule, OnCap, PhaseKind, PhasePlan, RatePlan, StopRule};
 use ringload_engine::units::Nanos;
 
 /// A phase under construction. Profiling, not seamless, drained without a limit of time unless told otherwise.

@@ -370,7 +370,9 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
 fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
     let kind = section.field("type").and_then(|field| field.node.scalar());
     if kind.is_some_and(|kind| kind.text == "concurrency") {
-        field.report("a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key");
+        field.report(
+            "a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key",
+        );
     } else if section.field("concurrency").is_none() && !section.is_accounted_for("concurrency") {
         field.report("without a cap every arrival starts at once; add `concurrency` or remove the key");
     }

@@ -17,7 +17,8 @@ const QPS: Bounds = Bounds {
 /// Most points of a series, and most bytes of a file of them: far more than anyone draws, and little memory.
 const MAX_POINTS: usize = 100_000;
 const MAX_BYTES: u64 = 16 << 20;
-const SHAPE: &str = "a list of points, as in [{time_s: 0, qps: 1}, {time_s: 60, qps: 5}], or the path of a JSON file with such a list";
+const SHAPE: &str =
+    "a list of points, as in [{time_s: 0, qps: 1}, {time_s: 60, qps: 5}], or the path of a JSON file with such a list";
 
 /// Requests per second over the time of a phase.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +178,10 @@ fn point(item: &Json, after: Option<f64>) -> Result<RatePoint, String> {
         return Err(format!("found time_s {time_s}; allowed: a number of at least 0"));
     }
     if !QPS.contains(qps) {
-        return Err(format!("found qps {qps}; allowed: a number above 0 and up to {}", QPS.max));
+        return Err(format!(
+            "found qps {qps}; allowed: a number above 0 and up to {}",
+            QPS.max
+        ));
     }
     match after {
         Some(after) if time_s <= after => Err(format!(

@@ -69,7 +69,10 @@ pub struct Pacer {
 enum Arrivals {
     ClosedLoop,
     /// The gaps and the rate know nothing of each other: a change of the rate changes no draw.
-    AtRate { unit: UnitArrivals, rate: IntegratedRate },
+    AtRate {
+        unit: UnitArrivals,
+        rate: IntegratedRate,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -144,7 +147,10 @@ impl Pacer {
         if self.plan.drops_arrivals() {
             return None;
         }
-        self.plan.stop.requests.map(|requests| requests.saturating_sub(self.issued))
+        self.plan
+            .stop
+            .requests
+            .map(|requests| requests.saturating_sub(self.issued))
     }
 
     /// Takes the arrivals that are due when the phase has lasted for `elapsed` and gives their number.

@@ -397,7 +397,11 @@ impl Coordinator {
 
     /// Puts as many credits into the gate of the sending phase as fit, and tells the machine once their number is known.
     fn refill(&mut self, now: Nanos) {
-        let Some(sending) = self.sending.as_ref().filter(|sending| !sending.closing && !sending.announced) else {
+        let Some(sending) = self
+            .sending
+            .as_ref()
+            .filter(|sending| !sending.closing && !sending.announced)
+        else {
             return;
         };
         let spent = self.is_spent(sending);

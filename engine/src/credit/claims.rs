@@ -35,7 +35,9 @@ impl Claims {
         let bound = self.bound.load(Ordering::Acquire);
         // The numbers order nothing else: what a core does with its own is published by the core's counters.
         self.next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| (next < bound).then_some(next + 1))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                (next < bound).then_some(next + 1)
+            })
             .ok()
     }
 
@@ -58,10 +60,7 @@ mod tests {
             let threads: Vec<_> = (0..4)
                 .map(|_| scope.spawn(|| std::iter::from_fn(|| claims.take()).collect::<Vec<_>>()))
                 .collect();
-            threads
-                .into_iter()
-                .flat_map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         taken.sort_unstable();
         assert!(taken.into_iter().eq(0..10_000));

@@ -210,7 +210,10 @@ fn courses(scale: f64) -> [Course; 4] {
             integral: |t| {
                 let down = (t.min(15.0) - 5.0).max(0.0);
                 let up = (t.min(20.0) - 15.0).max(0.0);
-                2.0 * t.min(5.0) + 2.0 * down - 0.075 * down * down + 0.5 * up + 0.35 * up * up + 4.0 * (t - 20.0).max(0.0)
+                2.0 * t.min(5.0) + 2.0 * down - 0.075 * down * down
+                    + 0.5 * up
+                    + 0.35 * up * up
+                    + 4.0 * (t - 20.0).max(0.0)
             },
         },
         Course {
@@ -293,7 +296,11 @@ fn the_course_of_the_rate_changes_no_draw() {
         assert!(moved.len() > 5_000);
         for (index, (flat, moved)) in flat.iter().zip(&moved).enumerate() {
             // A nanosecond at up to 4,000 arrivals per second.
-            assert!((flat - moved).abs() < 1e-5, "{}: gap {index}: {flat} {moved}", course.name);
+            assert!(
+                (flat - moved).abs() < 1e-5,
+                "{}: gap {index}: {flat} {moved}",
+                course.name
+            );
         }
     }
 }
@@ -313,7 +320,10 @@ fn a_drawn_ramp_gives_as_many_arrivals_as_its_steps_hold() {
     let mean = counts.iter().sum::<f64>() / 400.0;
     let deviation = (counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 400.0).sqrt();
     let linear = 20.0 * (0.5 + 100.0) / 2.0;
-    assert!((mean - linear).abs() < 3.0 * deviation / 20.0 + 6.0, "{mean} instead of {linear}");
+    assert!(
+        (mean - linear).abs() < 3.0 * deviation / 20.0 + 6.0,
+        "{mean} instead of {linear}"
+    );
     assert!(deviation > 1.0, "drawn steps differ from seed to seed");
 }
 
@@ -327,14 +337,27 @@ fn overdue_arrivals_are_counted_and_beyond_a_bound_estimated() {
     let due = all.iter().filter(|&&time| time <= ms(4_000)).count() as u64;
     assert_eq!(overdue.take_overdue(ms(4_000)), due - issued);
     assert_eq!(overdue.take_overdue(ms(4_000)), 0, "they are taken once");
-    assert_eq!(overdue.take_overdue(Nanos::MAX), all.len() as u64 - due, "none after the end");
+    assert_eq!(
+        overdue.take_overdue(Nanos::MAX),
+        all.len() as u64 - due,
+        "none after the end"
+    );
     // 10^9 a second for an hour: more than anyone can count.
-    let flood = profiling("p").arriving(Arrival::constant(1e9)).lasting(Nanos::from_secs(3_600));
+    let flood = profiling("p")
+        .arriving(Arrival::constant(1e9))
+        .lasting(Nanos::from_secs(3_600));
     assert_eq!(
         pacer(&flood).take_overdue(Nanos::from_secs(3_600)),
         3_599_999_999_999,
         "the last one would be due at the end"
     );
-    assert_eq!(pacer(&flood.requests(20_000_000)).take_overdue(Nanos::from_secs(3_600)), 20_000_000);
-    assert_eq!(pacer(&profiling("p").requests(5)).take_overdue(Nanos::ZERO), 5, "a closed loop");
+    assert_eq!(
+        pacer(&flood.requests(20_000_000)).take_overdue(Nanos::from_secs(3_600)),
+        20_000_000
+    );
+    assert_eq!(
+        pacer(&profiling("p").requests(5)).take_overdue(Nanos::ZERO),
+        5,
+        "a closed loop"
+    );
 }

@@ -47,7 +47,10 @@ fn assert_inverse_of(plan: &RatePlan, rate: impl Fn(f64) -> f64, until_s: f64) {
             t + step
         );
         let back = inverse.arrivals_by(time);
-        assert!((back - sum).abs() <= 1e-9 * sum.max(1.0), "{sum} arrivals became {back}");
+        assert!(
+            (back - sum).abs() <= 1e-9 * sum.max(1.0),
+            "{sum} arrivals became {back}"
+        );
     }
     assert!(sum > 10.0, "the test has compared next to nothing");
 }
@@ -68,7 +71,13 @@ fn a_series_is_linear_between_points_and_flat_outside() {
 #[test]
 fn a_linear_ramp_starts_where_it_would_be_after_a_tenth_of_a_second() {
     let plan = RatePlan::constant(30.0).ramped(ramp(20.0, RampStrategy::Linear));
-    let rate = |t: f64| if t < 20.0 { 0.15 + (30.0 - 0.15) * t / 20.0 } else { 30.0 };
+    let rate = |t: f64| {
+        if t < 20.0 {
+            0.15 + (30.0 - 0.15) * t / 20.0
+        } else {
+            30.0
+        }
+    };
     assert_inverse_of(&plan, rate, 25.0);
 }
 
@@ -116,7 +125,10 @@ fn a_ramp_shorter_than_its_start_is_none() {
             let mut inverse = integral(&RatePlan::constant(8.0).ramped(ramp(seconds, strategy)));
             for k in 1..100 {
                 let (time, expected) = (inverse.time_of(f64::from(k)), f64::from(k) / 8.0);
-                assert!((time - expected).abs() < 1e-12, "{strategy:?} {seconds}: {time} {expected}");
+                assert!(
+                    (time - expected).abs() < 1e-12,
+                    "{strategy:?} {seconds}: {time} {expected}"
+                );
             }
         }
     }
@@ -135,7 +147,11 @@ fn joints_are_exact_from_both_sides() {
             let joint = pair[1].arrivals;
             assert_eq!(pair[1].time_of(joint), pair[1].start_s);
             let before = pair[0].time_of(joint.next_down());
-            assert!(before <= pair[1].start_s, "{before} is beyond the joint {}", pair[1].start_s);
+            assert!(
+                before <= pair[1].start_s,
+                "{before} is beyond the joint {}",
+                pair[1].start_s
+            );
             let off = pair[1].start_s - pair[0].time_of(joint);
             assert!((0.0..1e-12 * pair[1].start_s.max(1.0)).contains(&off), "off by {off}");
         }
@@ -186,7 +202,10 @@ fn a_steep_ramp_keeps_its_precision() {
             let sum = 10f64.powi(exponent);
             let back = inverse.time_of(sum);
             let sum_again = inverse.arrivals_by(back);
-            assert!((sum_again / sum - 1.0).abs() < 1e-12, "{strategy:?}: {sum} became {sum_again}");
+            assert!(
+                (sum_again / sum - 1.0).abs() < 1e-12,
+                "{strategy:?}: {sum} became {sum_again}"
+            );
         }
     }
 }

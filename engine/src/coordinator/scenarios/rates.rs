@@ -30,7 +30,9 @@ fn s55_a_server_that_stalls_shifts_no_send_of_an_uncapped_phase() {
         100..200 => Reply::After(ms(2_000 - 10 * (sequence - 100))),
         _ => Reply::After(ms(5)),
     };
-    let run = World::new(vec![constant(100.0).lasting(ms(3_000))]).serving(stall).run();
+    let run = World::new(vec![constant(100.0).lasting(ms(3_000))])
+        .serving(stall)
+        .run();
     let expected: Vec<Nanos> = (1..300).map(|k| ms(10 * k)).collect();
     assert_eq!(run.sends(0), expected);
 }
@@ -60,7 +62,10 @@ fn dropped_arrivals_do_not_count_as_requests() {
 
 #[test]
 fn a_duration_ends_a_phase_that_drops_before_it_has_sent_its_requests() {
-    let run = run(constant(100.0).cap(1).dropping().requests(1_000).lasting(ms(1_000)), ms(95));
+    let run = run(
+        constant(100.0).cap(1).dropping().requests(1_000).lasting(ms(1_000)),
+        ms(95),
+    );
     // One in ten finds the slot free.
     assert_eq!((run.tally(0).sent, run.dropped(0)), (10, 89));
     assert_eq!(run.sending_complete(0), ms(1_000));
@@ -86,7 +91,8 @@ fn a_seamless_phase_drops_what_comes_while_leftovers_hold_its_slots() {
 #[test]
 fn losses_of_poisson_arrivals_follow_the_formula_of_erlang() {
     // Erlang's loss formula holds for any distribution of the service times (Sevastyanov 1957), so for a constant one too.
-    let loss = |offered: f64, slots: u32| (1..=slots).fold(1.0, |loss, n| offered * loss / (f64::from(n) + offered * loss));
+    let loss =
+        |offered: f64, slots: u32| (1..=slots).fold(1.0, |loss, n| offered * loss / (f64::from(n) + offered * loss));
     for (rate, latency, slots) in [(50.0, 100, 4), (200.0, 50, 12), (30.0, 20, 1)] {
         let plan = profiling("p").arriving(Arrival::poisson(rate)).cap(slots).dropping();
         let run = run(plan.lasting(Nanos::from_secs(150)), ms(latency));
@@ -112,6 +118,9 @@ fn a_rate_that_moves_starts_requests_where_its_integral_says() {
     assert_eq!(starts.len(), 49);
     for (k, start) in (1..).zip(starts) {
         let due = 12.5 * ((1.0 + 4.0 * f64::from(k) / 25.0).sqrt() - 1.0);
-        assert!((start.as_secs_f64() - due).abs() < 2e-9, "request {k} at {start}, due at {due}");
+        assert!(
+            (start.as_secs_f64() - due).abs() < 2e-9,
+            "request {k} at {start}, due at {due}"
+        );
     }
 }
