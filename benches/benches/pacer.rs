@@ -76,8 +76,16 @@ fn main() {
         ("gamma, shape 0.25", Arrival::gamma(RATE, 0.25), None),
         ("constant, series", Arrival::constant(RATE).at(series()), None),
         ("poisson, series", Arrival::poisson(RATE).at(series()), None),
-        ("poisson, linear ramp", Arrival::poisson(RATE).at(ramp(RampStrategy::Linear)), None),
-        ("poisson, exponential ramp", Arrival::poisson(RATE).at(ramp(RampStrategy::Exponential)), None),
+        (
+            "poisson, linear ramp",
+            Arrival::poisson(RATE).at(ramp(RampStrategy::Linear)),
+            None,
+        ),
+        (
+            "poisson, exponential ramp",
+            Arrival::poisson(RATE).at(ramp(RampStrategy::Exponential)),
+            None,
+        ),
     ] {
         let entries = NonZeroU32::new(1000).expect("not zero");
         // A ramp has no rate of its own, and a series has one in the long run.

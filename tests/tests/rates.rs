@@ -22,7 +22,10 @@ fn intended(run: &Run, phase: &str) -> Vec<f64> {
     records.sort_by_key(|record| record.metadata.session_num);
     let offset = |record: &&Record| (record.ringload.intended_start_ns - start) as f64 / 1e9;
     let times: Vec<f64> = records.iter().map(offset).collect();
-    assert!(times.is_sorted(), "{phase}: requests are numbered in the order of the schedule");
+    assert!(
+        times.is_sorted(),
+        "{phase}: requests are numbered in the order of the schedule"
+    );
     times
 }
 
@@ -53,14 +56,20 @@ fn assert_exponential(gaps: &[f64], what: &str) {
     let (mean, deviation) = (mean(gaps), deviation(gaps));
     let products: f64 = gaps.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     let correlation = products / (count * deviation * deviation);
-    assert!(correlation.abs() < 4.0 / count.sqrt(), "{what}: correlation {correlation}");
+    assert!(
+        correlation.abs() < 4.0 / count.sqrt(),
+        "{what}: correlation {correlation}"
+    );
 }
 
 /// Asserts that the last of `times` came when it was to be expected, within three standard deviations; `variance` is that of a gap.
 fn assert_pace(times: &[f64], rate: f64, variance: f64, what: &str) {
     let count = times.len() as f64;
     let off = times[times.len() - 1] * rate - count;
-    assert!(off.abs() < 3.0 * (count * variance).sqrt(), "{what}: {off} of {count} arrivals off");
+    assert!(
+        off.abs() < 3.0 * (count * variance).sqrt(),
+        "{what}: {off} of {count} arrivals off"
+    );
 }
 
 fn figure(summary: &Value, path: &str) -> u64 {
@@ -115,7 +124,10 @@ fn s52_poisson_and_gamma_gaps_keep_their_distribution_on_the_way_to_the_records(
             let (coefficient, expected) = (deviation(&gaps) / mean(&gaps), 1.0 / shape.sqrt());
             // 600 gaps; the variance of a gap's square is 2 / shape^2 + 6 / shape^3.
             let tolerance = 4.0 * expected * ((0.5 + 1.5 / shape) / 600.0).sqrt();
-            assert!((coefficient - expected).abs() < tolerance, "{what}: coefficient {coefficient}");
+            assert!(
+                (coefficient - expected).abs() < tolerance,
+                "{what}: coefficient {coefficient}"
+            );
         }
     }
 }
@@ -135,7 +147,10 @@ fn s53_a_schedule_of_20_000_a_second_is_one_process_over_all_cores() {
         assert_exponential(&gaps(&times, |t| 20_000.0 * t), "load");
         schedules.push(times);
     }
-    assert_eq!(schedules[0], schedules[1], "cores share the schedule, they do not change it");
+    assert_eq!(
+        schedules[0], schedules[1],
+        "cores share the schedule, they do not change it"
+    );
 }
 
 #[test]
@@ -173,7 +188,10 @@ fn the_integral_of_the_rate_is_what_is_sent() {
         let scheduled = arrivals(&run.summary(phase))[0];
         assert_all_due_were_sent(&run, phase, scheduled);
         let (count, expected) = (scheduled as f64, integral(until));
-        assert!((count - expected).abs() < 3.0 * expected.sqrt(), "{phase}: {count} of {expected}");
+        assert!(
+            (count - expected).abs() < 3.0 * expected.sqrt(),
+            "{phase}: {count} of {expected}"
+        );
         assert_exponential(&gaps(&times, integral), phase);
     }
 }
@@ -189,7 +207,11 @@ fn arrivals_that_find_no_slot_to_the_end_are_dropped_if_that_is_wanted() {
         // Due at 10, 20, ..., 490 ms: 49 arrivals, of which 4 found a slot.
         assert_eq!(arrivals(&run.summary("load")), [49, 4, 45, 0], "{cores} cores");
         let said = "phase load: 45 arrivals found its concurrency taken and were dropped";
-        assert!(run.outcome.warnings.iter().any(|line| line.starts_with(said)), "{:?}", run.outcome.warnings);
+        assert!(
+            run.outcome.warnings.iter().any(|line| line.starts_with(said)),
+            "{:?}",
+            run.outcome.warnings
+        );
         Books::complete(&run, &server);
     }
 }
@@ -210,7 +232,10 @@ fn requests_are_exact_whatever_is_dropped_on_the_way() {
         assert_eq!(books.matched.len(), 70);
         let [scheduled, sent, dropped, unsent] = arrivals(&run.summary("load"));
         assert_eq!((sent, unsent, scheduled), (60, 0, 60 + dropped), "{cores} cores");
-        assert!(dropped > 60, "three slots of 20 ms serve no 500 arrivals a second, and {dropped} were dropped");
+        assert!(
+            dropped > 60,
+            "three slots of 20 ms serve no 500 arrivals a second, and {dropped} were dropped"
+        );
         let mut numbers: Vec<u64> = run
             .records_of("load")
             .iter()
@@ -252,14 +277,20 @@ fn an_arrival_is_dropped_if_and_only_if_every_slot_is_taken() {
         .map(|record| (record.ringload.intended_start_ns, record.metadata.request_end_ns))
         .collect();
     let last = taken.iter().map(|&(at, _)| at).max().expect("requests");
-    let schedule: Vec<u64> = (1u64..).map(|k| start + 5_000_000 * k).take_while(|&at| at <= last).collect();
+    let schedule: Vec<u64> = (1u64..)
+        .map(|k| start + 5_000_000 * k)
+        .take_while(|&at| at <= last)
+        .collect();
     let mut dropped = 0;
     for &at in &schedule {
         let others = taken.iter().filter(|&&(from, until)| from < at && at < until).count();
         if taken.iter().any(|&(from, _)| from == at) {
             assert!(others < cap as usize, "the arrival at {at} got a slot that was taken");
         } else {
-            assert_eq!(others, cap as usize, "the arrival at {at} was dropped although a slot was free");
+            assert_eq!(
+                others, cap as usize,
+                "the arrival at {at} was dropped although a slot was free"
+            );
             dropped += 1;
         }
     }
