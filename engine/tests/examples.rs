@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringload_engine::config;
-use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, Plan, build};
+use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, PhasePlan, Plan, RateCourse, build};
 
 fn plan(name: &str) -> Plan {
     // Examples are run from the top of the repository, and so relative paths of datasets start there.
@@ -40,6 +40,7 @@ fn every_example_is_sound() {
         "multi-phase.yaml",
         "poisson.yaml",
         "quickstart.yaml",
+        "rates.yaml",
         "seamless.yaml",
     ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing");
@@ -66,6 +67,13 @@ fn the_examples_show_what_they_are_named_after() {
         .map(|phase| phase.seamless)
         .collect();
     assert_eq!(seamless, [false, true, false]);
+    let rates = plan("rates.yaml").phases;
+    let moves = |phase: &PhasePlan| match &phase.arrival {
+        Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),
+        _ => panic!("{} has no rate", phase.name),
+    };
+    assert_eq!((moves(&rates[0]), moves(&rates[1])), ((true, false), (false, true)));
+    assert!(rates[2].drops_arrivals());
     assert!(
         matches!(&plan("fixed-schedule.yaml").phases[0].arrival, Arrival::FixedSchedule(schedule) if schedule.starts().len() == 12)
     );

@@ -6,6 +6,7 @@ mod document;
 mod endpoint;
 mod phases;
 mod random;
+mod rates;
 mod sections;
 
 /// A complete config whose sections can be replaced.

@@ -371,6 +371,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
          use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
+         - {{name: g, kind: profiling, type: gamma, smoothness: 0.5, rate: 4, rate_ramp: 5, concurrency: 2, on_cap: drop, requests: 3}}\n    \
+         - {{name: s, kind: profiling, type: poisson, rate_series: [{{time_s: 1, qps: 2}}, {{time_s: 3, qps: 4}}], requests: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
