@@ -56,6 +56,15 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
+    if images.conversations.has_later_turns() {
+        let message =
+            "not supported by ringload yet: conversations of several turns; give each record a session of its own";
+        return Err(NoDataset::Mistakes(config.mistake(
+            written.at,
+            "benchmark.dataset",
+            message.to_owned(),
+        )));
+    }
     images.order = Sampler::new(sampling, images.order.entries(), seed);
     Ok(Dataset { images, untimed })
 }
