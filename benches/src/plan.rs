@@ -8,8 +8,8 @@ use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::id::PhaseId;
 use ringload_engine::plan::render::{RenderInputs, render_chat};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, PhaseKind,
+    PhasePlan, Plan, StopRule, Target,
 };
 use ringload_engine::units::Nanos;
 
@@ -45,6 +45,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     }
 }
 

@@ -222,15 +222,16 @@ pub(super) static PHASE: Schema = Schema {
         "sessions",
         "duration",
         "concurrency",
+        "concurrency_ramp",
+        "prefill_concurrency",
+        "prefill_ramp",
+        "failed_request_threshold",
         "rate",
         "grace_period",
         "cancellation",
         "seamless",
     ],
     refused: &[
-        refused("prefill_concurrency", NEVER),
-        refused("concurrency_ramp", NEVER),
-        refused("prefill_ramp", NEVER),
         refused("rate_ramp", NEVER),
         refused("rate_series", NEVER),
         refused("smoothness", NEVER),
@@ -241,7 +242,6 @@ pub(super) static PHASE: Schema = Schema {
         refused("on_cap", &["wait"]),
         refused("sla", EMPTY),
         refused("timing_mode", NEVER),
-        refused("failed_request_threshold", NEVER),
         refused("adaptive_scale", OFF),
         refused("adaptive_control_variable", NEVER),
         refused("adaptive_control_min", NEVER),
@@ -267,6 +267,13 @@ pub(super) static PHASE: Schema = Schema {
 pub(super) static CANCELLATION: Schema = Schema {
     place: "benchmark.phases[].cancellation",
     keys: &["rate", "delay"],
+    refused: &[],
+};
+
+/// A ramp. It stands under several keys, so it is no home for misplaced ones.
+pub(super) static RAMP: Schema = Schema {
+    place: "benchmark.phases[].rate_ramp",
+    keys: &["duration", "strategy"],
     refused: &[],
 };
 

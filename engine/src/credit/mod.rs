@@ -3,7 +3,7 @@
 //! A credit is permission to send one request. The coordinator puts the credits of a phase into that phase's `PhaseGate`, one bounded
 //! lock-free queue that all cores pop, so that no core sits on the last ones. What a core may do with them (how many at once, until when)
 //! arrives as `Command`s over the core's own queue. What became of them flows back through counters that only one core writes
-//! (`CoreProgress`). Neither side ever waits for the other; whoever sleeps says so and is woken (`Waker`).
+//! (`CoreProgress`). Cores meet without the coordinator in one place only: the slots of a limit on prefills (`PrefillSlots`). Neither side ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
 // The folder is named for its main type, which has a file to itself.
 #[allow(clippy::module_inception)]
@@ -12,6 +12,7 @@ mod exchange;
 mod gate;
 mod ids;
 mod link;
+mod prefill;
 mod progress;
 
 pub use credit::Credit;

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use super::render::{RenderError, RenderInputs, render_chat};
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, RequestImages, ResetHook, StopRule, Verification, advice, authorization, directory, echo,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, PhaseKind,
+    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RequestImages, ResetHook, StopRule, Verification, advice,
+    authorization, directory, echo,
 };
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
@@ -290,9 +291,30 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
+            limits: limits(&phase.limits),
         }
     };
     written.iter().enumerate().map(resolve).collect()
+}
+
+fn limits(limits: &config::Limits) -> LimitPlan {
+    LimitPlan {
+        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        concurrency_ramp: limits.concurrency_ramp.map(ramp),
+        prefill_ramp: limits.prefill_ramp.map(ramp),
+        failure_threshold: limits.failed_request_threshold,
+    }
+}
+
+fn ramp(ramp: config::Ramp) -> RampPlan {
+    RampPlan {
+        duration: positive(ramp.duration_s),
+        strategy: match ramp.strategy {
+            config::RampStrategy::Linear => RampStrategy::Linear,
+            config::RampStrategy::Exponential => RampStrategy::Exponential,
+            config::RampStrategy::Poisson => RampStrategy::Poisson,
+        },
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    Config, Dataset, Endpoint, Length, Phase, PhaseKind, REDACTED, ResetKvCache, ServerProfiler, is_credential_name,
-    redact_url,
+    Config, Dataset, Endpoint, Length, Phase, PhaseKind, REDACTED, Ramp, ResetKvCache, ServerProfiler,
+    is_credential_name, redact_url,
 };
 
 /// The config as it runs: `directory` and `server` are what takes the place of the written ones, if anything does.
@@ -173,6 +173,13 @@ fn phase(phase: &Phase) -> Value {
         ("requests", phase.requests.map(Value::from)),
         ("sessions", phase.sessions.map(Value::from)),
         ("concurrency", phase.concurrency.map(Value::from)),
+        ("prefill_concurrency", phase.limits.prefill_concurrency.map(Value::from)),
+        ("concurrency_ramp", phase.limits.concurrency_ramp.map(ramp)),
+        ("prefill_ramp", phase.limits.prefill_ramp.map(ramp)),
+        (
+            "failed_request_threshold",
+            phase.limits.failed_request_threshold.map(Value::from),
+        ),
         ("rate", phase.load.rate().map(Value::from)),
         ("grace_period", phase.grace_period_s.map(seconds)),
         (
@@ -183,6 +190,10 @@ fn phase(phase: &Phase) -> Value {
         ),
         ("seamless", phase.seamless.then(|| json!(true))),
     ])
+}
+
+fn ramp(ramp: Ramp) -> Value {
+    json!({ "duration": ramp.duration_s, "strategy": ramp.strategy.as_str() })
 }
 
 fn artifacts(config: &Config, directory: Option<&Path>) -> Value {

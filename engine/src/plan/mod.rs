@@ -14,7 +14,9 @@ mod target;
 
 pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
-pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+pub use phase::{
+    Arrival, CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
+};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 
 use std::path::PathBuf;

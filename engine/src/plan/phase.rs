@@ -70,6 +70,40 @@ pub struct CancellationPlan {
     pub delay: Nanos,
 }
 
+/// The course of a value that rises to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RampStrategy {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// Slowly at first: with the square of the time.
+    Exponential,
+    /// At random instants, as many as a Poisson process has arrivals.
+    Poisson,
+}
+
+/// A value that rises to its target from the start of the phase on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RampPlan {
+    /// From the start of the phase until the target is reached; above zero.
+    pub duration: Nanos,
+    /// How it gets there.
+    pub strategy: RampStrategy,
+}
+
+/// What a phase limits beside its concurrency.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LimitPlan {
+    /// Most requests over all cores that have been started and have no content yet; `None` is unlimited.
+    pub prefill: Option<NonZeroU32>,
+    /// How the concurrency rises from 1; at once without it. Only beside a concurrency.
+    pub concurrency_ramp: Option<RampPlan>,
+    /// How the prefill limit rises from 1; at once without it. Only beside a prefill limit.
+    pub prefill_ramp: Option<RampPlan>,
+    /// The run ends when more than this share of the phase's answers, 0 to 1, are failures.
+    pub failure_threshold: Option<f64>,
+}
+
 /// One phase, resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasePlan {
@@ -93,4 +127,6 @@ pub struct PhasePlan {
     pub seamless: bool,
     /// Simulated disconnects; `None` draws nothing.
     pub cancellation: Option<CancellationPlan>,
+    /// Further limits.
+    pub limits: LimitPlan,
 }

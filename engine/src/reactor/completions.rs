@@ -227,6 +227,9 @@ impl<D: Driver> Core<D> {
             } else if place.reader.is_event_stream() {
                 // A whole body has no first token, whatever was asked for.
                 request.first_content = now;
+                if std::mem::take(&mut request.in_prefill) {
+                    self.exchange.release_prefill(now);
+                }
             }
             request.last_content = now;
             request.content_events += 1;
@@ -366,6 +369,9 @@ impl<D: Driver> Core<D> {
             at: now,
         };
         self.recorder.finish(&mut request, ending);
+        if request.in_prefill {
+            self.exchange.release_prefill(now);
+        }
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
         self.health.returned(phase, now);

@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{Arrival, DrainRule, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, PhaseKind, StopRule};
 
     fn phase(concurrency: Option<u32>) -> PhasePlan {
         PhasePlan {
@@ -266,6 +266,7 @@ mod tests {
             drain: DrainRule::WhileProgressing,
             seamless: false,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 

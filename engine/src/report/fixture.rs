@@ -7,8 +7,8 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, PhaseKind,
-    PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, LimitPlan,
+    PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -41,6 +41,7 @@ pub(crate) fn plan() -> Plan {
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     };
     let entry = |number: u32| RequestImage {
         tail: BODY.as_bytes().into(),

@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{DrainRule, PhaseKind, StopRule};
+    use crate::plan::{DrainRule, LimitPlan, PhaseKind, StopRule};
     use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
@@ -146,6 +146,7 @@ mod tests {
             drain: DrainRule::WhileProgressing,
             seamless,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 

@@ -97,6 +97,7 @@ fn s06_a_grace_period_of_zero_cuts_at_the_end_of_the_duration() {
 fn s06_a_silent_request_is_cut_after_the_stall_timeout_and_a_live_one_is_not() {
     let settings = MachineSettings {
         drain_stall_timeout: ms(5_000),
+        ..MachineSettings::default()
     };
     let run = World::build(vec![profiling("p").cap(2).lasting(ms(1_000))], false, settings)
         .serving(|_, sequence| {
