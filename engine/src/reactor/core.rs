@@ -292,7 +292,13 @@ impl<D: Driver> Core<D> {
             let Some(granted) = can_send.then(|| self.take_prefill(credit.phase, now)).flatten() else {
                 return false;
             };
-            return self.begin(credit, wanted.unwrap_or(now), ready.max(granted), now);
+            // Another core may have freed the slot since this turn began: the request was issued after that.
+            let issued = clock::monotonic();
+            if issued >= self.exchange.gates[credit.phase.index()].stop_at() {
+                self.exchange.release_prefill(issued);
+                return false;
+            }
+            return self.begin(credit, wanted.unwrap_or(issued), ready.max(granted), issued);
         }
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         self.begin(credit, wanted.unwrap_or(now), ready, now)
