@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::dataset::{LengthDistribution, Synthetic};
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::render::{RenderInputs, render_chat};
+use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, PhaseKind,
     PhasePlan, Plan, StopRule, Target,
@@ -64,7 +64,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         path,
         origin,
     };
-    let images = render_chat(RenderInputs {
+    let inputs = RenderInputs {
         target: &target,
         model: "mock-model",
         streaming: requests.streaming,
@@ -73,12 +73,14 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         headers: &[],
         session_header: None,
         extra: &serde_json::Map::new(),
-        entries: 16,
-        isl: Some(LengthDistribution::Fixed(requests.input_tokens)),
-        osl: Some(LengthDistribution::Fixed(requests.output_tokens)),
-        seed: SEED,
-    })
-    .expect("the inputs of a bench are valid");
+    };
+    let dataset = Synthetic::of_single_turns(
+        16,
+        LengthDistribution::Fixed(requests.input_tokens),
+        Some(LengthDistribution::Fixed(requests.output_tokens)),
+        SEED,
+    );
+    let images = render_synthetic(&inputs, &dataset).expect("the inputs of a bench are valid");
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
         seed: SEED,

@@ -33,6 +33,8 @@ pub struct Metadata {
     pub x_request_id: String,
     pub x_correlation_id: String,
     pub conversation_id: String,
+    /// Position of the request in its session, from 0.
+    pub turn_index: u64,
     pub credit_issued_ns: u64,
     pub request_start_ns: u64,
     pub request_ack_ns: Option<u64>,

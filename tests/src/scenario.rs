@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::dataset::{DelayDistribution, LengthDistribution, Synthetic};
 use ringload_engine::interrupt::Interrupt;
-use ringload_engine::plan::render::{RenderInputs, render_chat};
+use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
     Verification,
@@ -34,6 +34,8 @@ pub struct Scenario {
     entries: u32,
     isl: LengthDistribution,
     osl: Option<LengthDistribution>,
+    turns: LengthDistribution,
+    turn_delay: DelayDistribution,
     seed: u64,
     cores: u16,
     driver: DriverChoice,
@@ -63,6 +65,8 @@ impl Scenario {
                 stddev: 15.0,
             },
             osl: None,
+            turns: LengthDistribution::Fixed(1),
+            turn_delay: DelayDistribution::default(),
             seed: 42,
             cores: 1,
             driver: driver_under_test(),
@@ -131,6 +135,24 @@ impl Scenario {
     #[must_use]
     pub fn output_tokens(mut self, tokens: u32) -> Self {
         self.osl = Some(LengthDistribution::Fixed(tokens));
+        self
+    }
+
+    /// Turns of every conversation.
+    #[must_use]
+    pub fn turns(mut self, turns: LengthDistribution) -> Self {
+        self.turns = turns;
+        self
+    }
+
+    /// Time between the return of a turn and the next one.
+    #[must_use]
+    pub fn turn_delay(mut self, delay: Duration) -> Self {
+        self.turn_delay = DelayDistribution {
+            mean_ms: delay.as_secs_f64() * 1e3,
+            stddev_ms: 0.0,
+            ratio: 1.0,
+        };
         self
     }
 
@@ -264,7 +286,7 @@ impl Scenario {
             path: PATH.to_owned(),
             origin,
         };
-        let requests = render_chat(RenderInputs {
+        let inputs = RenderInputs {
             target: &target,
             model: MODEL,
             streaming: self.streaming,
@@ -273,12 +295,13 @@ impl Scenario {
             headers: &[],
             session_header: None,
             extra: &Map::new(),
-            entries: self.entries,
-            isl: Some(self.isl),
-            osl: self.osl,
-            seed: self.seed,
-        })
-        .expect("requests can be made of these settings");
+        };
+        let dataset = Synthetic {
+            turns: self.turns,
+            turn_delay: self.turn_delay,
+            ..Synthetic::of_single_turns(self.entries, self.isl, self.osl, self.seed)
+        };
+        let requests = render_synthetic(&inputs, &dataset).expect("requests can be made of these settings");
         Plan {
             benchmark_id: "0123456789ab".to_owned(),
             seed: self.seed,

@@ -90,8 +90,8 @@ fn the_data_set_goes_on_from_phase_to_phase() {
         .phase(Phase::closed("profiling", 2).requests(7))
         .run();
     let image = |conversation: &str| {
-        let entries = &run.plan.requests.entries;
-        entries.iter().position(|entry| entry.conversation_id == conversation)
+        let conversations = &run.plan.requests.conversations;
+        (0..conversations.count()).position(|at| conversations.id(at) == conversation)
     };
     for record in &run.records {
         let before = if record.metadata.phase_name == "warmup" { 0 } else { 5 };

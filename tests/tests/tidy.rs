@@ -15,7 +15,7 @@ const ROWS: &[(&str, &[&str])] = &[
     // The monotonic clock is a system call.
     ("clock", &["sys", "units"]),
     ("http", &[]),
-    ("dataset", &[]),
+    ("dataset", &["units"]),
     ("config", &[]),
     ("plan", &["config", "dataset", "id", "units"]),
     ("record", &["id", "units"]),

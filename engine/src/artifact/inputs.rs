@@ -4,24 +4,29 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::plan::RequestImage;
+use crate::plan::RequestImages;
 
 /// Writes one entry at a time, so that a large dataset is never in memory twice. Bodies are parsed on the way: what is not JSON would
 /// spoil the whole file.
-pub(super) fn write(entries: &[RequestImage], out: &mut dyn Write) -> io::Result<()> {
+///
+/// A later turn is shown with its own message: what goes before it are the answers of its session, which nobody knows before the load.
+pub(super) fn write(requests: &RequestImages, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(br#"{"data": ["#)?;
-    for (at, entry) in entries.iter().enumerate() {
-        let body: Value = serde_json::from_slice(entry.body()).map_err(|error| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the body of dataset entry {at} is not JSON: {error}"),
-            )
-        })?;
-        let separator = if at == 0 { "" } else { ", " };
+    for conversation in 0..requests.conversations.count() {
+        let separator = if conversation == 0 { "" } else { ", " };
         write!(out, r#"{separator}{{"session_id": "#)?;
-        serde_json::to_writer(&mut *out, &entry.conversation_id)?;
+        serde_json::to_writer(&mut *out, requests.conversations.id(conversation))?;
         out.write_all(br#", "payloads": ["#)?;
-        serde_json::to_writer(&mut *out, &body)?;
+        for (turn, image) in requests.conversations.images(conversation).enumerate() {
+            let body: Value = serde_json::from_slice(requests.entries[image as usize].body()).map_err(|error| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("the body of dataset entry {conversation}, turn {turn} is not JSON: {error}"),
+                )
+            })?;
+            out.write_all(if turn == 0 { b"" } else { b", " })?;
+            serde_json::to_writer(&mut *out, &body)?;
+        }
         out.write_all(b"]}")?;
     }
     out.write_all(b"]}")
@@ -34,10 +39,15 @@ mod tests {
 
     #[test]
     fn a_body_that_is_not_json_is_named() {
-        let mut entries = fixture::plan().requests.entries.to_vec();
+        let mut requests = fixture::plan().requests;
+        let mut entries = requests.entries.to_vec();
         entries[1].tail = b"{oops"[..].into();
         entries[1].body_len = 5;
-        let text = write(&entries, &mut io::sink()).unwrap_err().to_string();
-        assert!(text.starts_with("the body of dataset entry 1 is not JSON: "), "{text}");
+        requests.entries = entries.into();
+        let text = write(&requests, &mut io::sink()).unwrap_err().to_string();
+        assert!(
+            text.starts_with("the body of dataset entry 1, turn 0 is not JSON: "),
+            "{text}"
+        );
     }
 }

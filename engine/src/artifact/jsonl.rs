@@ -27,7 +27,7 @@ pub struct RecordLines {
 #[derive(Debug)]
 struct Image {
     facts: ImageFacts,
-    /// Quoted and escaped.
+    /// The identity of the conversation, quoted and escaped, and which of its turns this is.
     conversation: Vec<u8>,
 }
 
@@ -87,7 +87,8 @@ impl RecordLines {
         });
         let images = plan.requests.entries.iter().map(|entry| {
             let mut conversation = Vec::new();
-            push_text(&mut conversation, &entry.conversation_id);
+            push_text(&mut conversation, plan.requests.conversations.id(entry.conversation));
+            push(&mut conversation, &format!(r#","turn_index":{}"#, entry.turn));
             Image {
                 facts: ImageFacts::of(entry),
                 conversation,
@@ -160,7 +161,7 @@ impl RecordLines {
         push_id(out, correlation_id);
         push(out, r#","conversation_id":"#);
         out.extend_from_slice(&self.images[record.image as usize].conversation);
-        instant(out, r#","turn_index":0,"credit_issued_ns":"#, record.issued);
+        instant(out, r#","credit_issued_ns":"#, record.issued);
         instant(out, r#","request_start_ns":"#, record.start);
         if record.outcome == Outcome::Success && record.head != Nanos::ZERO {
             instant(out, r#","request_ack_ns":"#, record.head);

@@ -57,7 +57,7 @@ impl LengthDistribution {
 
 /// A draw of the standard normal distribution: Box and Muller (1958), of whose pair one value is kept, so that every draw consumes exactly
 /// two numbers and a distribution can change its parameters without shifting the draws after it.
-fn standard_normal(stream: &mut Xoshiro256PlusPlus) -> f64 {
+pub(super) fn standard_normal(stream: &mut Xoshiro256PlusPlus) -> f64 {
     // 53 bits each; the first lies in (0, 1], so that its logarithm is finite.
     let radius_draw = ((stream.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
     let angle_draw = (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64;

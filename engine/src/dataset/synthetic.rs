@@ -11,8 +11,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::conversation::{Conversation, Turn};
+use super::delay::DelayDistribution;
 use super::length::LengthDistribution;
 use super::words;
+use crate::units::Nanos;
 
 /// Words that number the entry.
 const LEADING_WORDS: u32 = 3;
@@ -31,6 +34,119 @@ pub struct SizedPrompt {
     pub output_tokens: Option<u32>,
 }
 
+/// A dataset of synthetic conversations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Synthetic {
+    /// Conversations, at least 1.
+    pub entries: u32,
+    /// Lengths of messages.
+    pub isl: LengthDistribution,
+    /// Output lengths to ask for; `None` asks for none.
+    pub osl: Option<LengthDistribution>,
+    /// Turns of a conversation.
+    pub turns: LengthDistribution,
+    /// Delays before turns after the first.
+    pub turn_delay: DelayDistribution,
+    /// Root of the random streams. The same settings and seed give the same conversations.
+    pub seed: u64,
+}
+
+impl Synthetic {
+    /// One-turn conversations.
+    pub fn of_single_turns(entries: u32, isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64) -> Self {
+        Self {
+            entries,
+            isl,
+            osl,
+            turns: LengthDistribution::Fixed(1),
+            turn_delay: DelayDistribution::default(),
+            seed,
+        }
+    }
+
+    /// The lengths of every turn of every conversation, before any text is made.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn sizes(&self) -> impl Iterator<Item = SizedPrompt> + '_ {
+        let mut prompts = TurnPrompts::new(*self);
+        (0..self.entries).flat_map(move |entry| {
+            let turns = prompts.turns(entry);
+            (0..turns).map(|turn| prompts.of(turn).size(entry)).collect::<Vec<_>>()
+        })
+    }
+
+    /// The conversations, made one by one.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + '_ {
+        let mut prompts = TurnPrompts::new(*self);
+        (0..self.entries).map(move |entry| {
+            let turns = (0..prompts.turns(entry))
+                .map(|turn| prompts.turn(entry, turn))
+                .collect();
+            Conversation {
+                id: prompts.of(0).conversation_id(entry),
+                turns,
+            }
+        })
+    }
+}
+
+/// The prompts of each turn of a dataset: those of the first turn are the prompts of the seed, and every later turn has streams of its own, so
+/// that a conversation that grows keeps its first turns.
+struct TurnPrompts {
+    dataset: Synthetic,
+    by_turn: Vec<Prompts>,
+    turn_counts: u64,
+    delays: u64,
+}
+
+impl TurnPrompts {
+    fn new(dataset: Synthetic) -> Self {
+        Self {
+            by_turn: Vec::new(),
+            turn_counts: stream_root(dataset.seed, "turns"),
+            delays: stream_root(dataset.seed, "turn delay"),
+            dataset,
+        }
+    }
+
+    fn turns(&self, entry: u32) -> u32 {
+        self.dataset.turns.draw(&mut entry_stream(self.turn_counts, entry))
+    }
+
+    fn of(&mut self, turn: u32) -> &Prompts {
+        let Synthetic { isl, osl, seed, .. } = self.dataset;
+        while self.by_turn.len() <= turn as usize {
+            let suffix = match self.by_turn.len() {
+                0 => String::new(),
+                later => format!(":turn {later}"),
+            };
+            self.by_turn.push(Prompts::with_roots(isl, osl, seed, &suffix));
+        }
+        &self.by_turn[turn as usize]
+    }
+
+    fn turn(&mut self, entry: u32, turn: u32) -> Turn {
+        let prompts = self.of(turn);
+        let size = prompts.size(entry);
+        let text = prompts.text(size);
+        let mut stream = entry_stream(self.delays.wrapping_add(u64::from(turn) << 32), entry);
+        Turn {
+            text,
+            input_tokens: Some(size.input_tokens),
+            output_tokens: size.output_tokens,
+            delay: match turn {
+                0 => Nanos::ZERO,
+                _ => self.dataset.turn_delay.draw(&mut stream),
+            },
+            timestamp: None,
+        }
+    }
+}
+
 /// The prompts of one seed.
 #[derive(Debug, Clone)]
 pub struct Prompts {
@@ -46,13 +162,18 @@ pub struct Prompts {
 impl Prompts {
     /// Prompts with input lengths `isl` and wished-for output lengths `osl`.
     pub fn new(isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64) -> Self {
+        Self::with_roots(isl, osl, seed, "")
+    }
+
+    fn with_roots(isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64, suffix: &str) -> Self {
+        let root = |purpose: &str| stream_root(seed, &format!("{purpose}{suffix}"));
         Self {
             isl,
             osl,
-            input_lengths: stream_root(seed, "isl"),
-            output_lengths: stream_root(seed, "osl"),
-            texts: stream_root(seed, "text"),
-            conversations: stream_root(seed, "conversation"),
+            input_lengths: root("isl"),
+            output_lengths: root("osl"),
+            texts: root("text"),
+            conversations: root("conversation"),
         }
     }
 
@@ -246,6 +367,53 @@ mod tests {
     fn the_estimate_of_bytes_is_near_the_truth() {
         let total: usize = words::words().iter().map(|word| word.len() + 1).sum();
         assert!(total <= MEAN_BYTES_PER_TOKEN * words::LEN && total > (MEAN_BYTES_PER_TOKEN - 1) * words::LEN);
+    }
+
+    fn dataset(turns: LengthDistribution) -> Synthetic {
+        Synthetic {
+            turns,
+            turn_delay: DelayDistribution {
+                mean_ms: 40.0,
+                stddev_ms: 0.0,
+                ratio: 1.0,
+            },
+            ..Synthetic::of_single_turns(20, LengthDistribution::Fixed(12), None, 5)
+        }
+    }
+
+    #[test]
+    fn the_first_turn_of_a_conversation_is_the_prompt_of_its_entry_however_many_follow() {
+        let one: Vec<Conversation> = dataset(LengthDistribution::Fixed(1)).conversations().collect();
+        let three: Vec<Conversation> = dataset(LengthDistribution::Fixed(3)).conversations().collect();
+        assert_eq!(
+            one.iter().map(|c| c.turns[0].text.clone()).collect::<Vec<_>>(),
+            texts(&fixed(12, 5), 0..20)
+        );
+        for (short, long) in one.iter().zip(&three) {
+            assert_eq!((&short.id, &short.turns[0]), (&long.id, &long.turns[0]));
+            assert_eq!(short.turns[0].delay, Nanos::ZERO);
+            assert!(long.turns[1..].iter().all(|turn| turn.delay == Nanos::from_millis(40)));
+            let texts: HashSet<&str> = long.turns.iter().map(|turn| turn.text.as_str()).collect();
+            assert_eq!(texts.len(), 3, "no turn repeats another");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_turns_and_numbers_of_turns_vary_as_drawn() {
+        let dataset = dataset(LengthDistribution::Normal { mean: 4.0, stddev: 2.0 });
+        let conversations: Vec<Conversation> = dataset.conversations().collect();
+        let turns: Vec<usize> = conversations.iter().map(|c| c.turns.len()).collect();
+        assert!(turns.iter().all(|&count| count >= 1) && turns.iter().any(|count| *count != turns[0]));
+        let counted: Vec<u32> = conversations
+            .iter()
+            .flat_map(|c| c.turns.iter().map(|turn| turn.input_tokens.unwrap()))
+            .collect();
+        assert_eq!(
+            dataset.sizes().map(|size| size.input_tokens).collect::<Vec<_>>(),
+            counted
+        );
+        let again: Vec<Conversation> = dataset.conversations().collect();
+        assert_eq!(again, conversations);
     }
 
     /// Prints the cost of making prompts; a figure that depends on the machine is not asserted.

@@ -4,17 +4,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::render::{RenderError, RenderInputs, render_chat};
+use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_synthetic};
 use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, PhaseKind,
-    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RequestImages, ResetHook, StopRule, Verification, advice,
-    authorization, directory, echo,
+    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, ResetHook, StopRule, Verification, advice, authorization,
+    directory, echo,
 };
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
 };
-use crate::dataset::LengthDistribution;
+use crate::dataset::{LengthDistribution, Synthetic};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -68,7 +68,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
     };
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
-    let requests = render_requests(RenderInputs {
+    let inputs = RenderInputs {
         target: &target,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
@@ -77,13 +77,15 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         headers: &headers,
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
-        entries: config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
-        isl: config.dataset.isl.map(length),
-        osl: config.dataset.osl.map(length),
+    };
+    let dataset = Synthetic::of_single_turns(
+        config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
+        config.dataset.isl.map_or(DEFAULT_ISL, length),
+        config.dataset.osl.map(length),
         // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-        seed: config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
-    })
-    .map_err(|error| render_mistake(config, &error))?;
+        config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
+    );
+    let requests = render_synthetic(&inputs, &dataset).map_err(|error| render_mistake(config, &error))?;
     let directory = options
         .output_directory
         .clone()
@@ -168,11 +170,6 @@ fn verification(
         server.origin()
     );
     Err(without_place(config, message))
-}
-
-/// The only place where request bytes are made.
-fn render_requests(inputs: RenderInputs<'_>) -> Result<RequestImages, RenderError> {
-    render_chat(inputs)
 }
 
 /// Places a rendering error at the section that caused it.

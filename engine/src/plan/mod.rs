@@ -5,6 +5,7 @@
 mod advice;
 mod authorization;
 mod build;
+mod conversations;
 mod directory;
 mod echo;
 mod phase;
@@ -14,6 +15,7 @@ mod target;
 
 pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
+pub use conversations::Conversations;
 pub use phase::{
     Arrival, CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
 };

@@ -5,8 +5,8 @@ mod head;
 
 use serde_json::{Map, Value};
 
-use super::{ID_BLOCK_CAPACITY, RequestImage, RequestImages, Target};
-use crate::dataset::{LengthDistribution, MEAN_BYTES_PER_TOKEN, Prompts, SizedPrompt};
+use super::{Conversations, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
+use crate::dataset::{Conversation, LengthDistribution, MEAN_BYTES_PER_TOKEN, Synthetic, Turn};
 use body::BodyTemplate;
 
 /// Input length of a data set that names none. The peer's command line uses the same figure.
@@ -38,14 +38,6 @@ pub struct RenderInputs<'a> {
     pub session_header: Option<&'a str>,
     /// Further fields of the body; they win over built ones.
     pub extra: &'a Map<String, Value>,
-    /// Entries of the data set, at least 1.
-    pub entries: u32,
-    /// Input lengths; `None` is [`DEFAULT_ISL`].
-    pub isl: Option<LengthDistribution>,
-    /// Output lengths to ask for; `None` asks for none and leaves the end to the server.
-    pub osl: Option<LengthDistribution>,
-    /// Root of the random streams. The same inputs and seed give the same bytes.
-    pub seed: u64,
 }
 
 /// Settings that no request can be made from. Values of headers are never shown: they may be secrets.
@@ -120,6 +112,11 @@ pub enum RenderError {
         /// The endpoint's setting.
         streaming: bool,
     },
+    /// `extra.messages` in place of the messages of a dataset whose turns build on one another.
+    #[error(
+        "endpoint.extra.messages: it replaces the messages of the dataset, whose conversations have several turns; remove it, or set dataset.turns to 1"
+    )]
+    ExtraMessages,
     /// No entry at all.
     #[error("dataset.entries: found 0, at least 1 is needed")]
     NoEntries,
@@ -155,34 +152,98 @@ pub enum RenderError {
     },
 }
 
-/// Renders the chat completion requests of a data set.
-///
-/// The body has the fields `messages`, `model`, `stream`, `max_completion_tokens` (or `max_tokens`; only with an output length), then those of
-/// `extra`, then `stream_options` with `include_usage` (only when streaming; a value of the user's own stays). It is compact JSON.
+/// Renders the chat completion requests of synthetic conversations, see [`render_conversations`].
 ///
 /// # Errors
-/// The first [`RenderError`] found; nothing is rendered then.
-pub fn render_chat(inputs: RenderInputs<'_>) -> Result<RequestImages, RenderError> {
-    let head = head::render_head(&inputs)?;
-    let ids = head::render_id_block(&inputs)?;
-    let template = BodyTemplate::chat(&inputs)?;
-    let isl = inputs.isl.unwrap_or(DEFAULT_ISL);
-    check_length("isl", isl)?;
-    if let Some(osl) = inputs.osl {
+/// The first [`RenderError`] found; lengths are checked before any text is made.
+pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
+    check_length("isl", dataset.isl)?;
+    if let Some(osl) = dataset.osl {
         check_length("osl", osl)?;
     }
+    let parts = Parts::new(inputs)?;
+    check_sizes(dataset, &parts.template)?;
+    parts.render(dataset.conversations())
+}
 
-    let prompts = Prompts::new(isl, inputs.osl, inputs.seed);
-    let sizes = check_sizes(&inputs, &prompts, &template)?;
-    let entries = sizes
-        .into_iter()
-        .map(|size| render_entry(&template, &prompts, size))
-        .collect();
-    Ok(RequestImages {
-        head: head.into(),
-        ids: ids.into(),
-        entries,
-    })
+/// Renders the chat completion requests of a data set: one image per turn.
+///
+/// The body has the fields `messages`, `model`, `stream`, `max_completion_tokens` (or `max_tokens`; only with an output length), then those of
+/// `extra`, then `stream_options` with `include_usage` (only when streaming; a value of the user's own stays). It is compact JSON. Of a later
+/// turn it holds the turn's own message alone: the history of its session is put in front of that while the load runs.
+///
+/// # Errors
+/// The first [`RenderError`] found.
+pub fn render_conversations(
+    inputs: &RenderInputs<'_>,
+    conversations: impl IntoIterator<Item = Conversation>,
+) -> Result<RequestImages, RenderError> {
+    Parts::new(inputs)?.render(conversations)
+}
+
+/// What all requests of a data set have in common.
+struct Parts {
+    head: Vec<u8>,
+    ids: IdBlock,
+    template: BodyTemplate,
+}
+
+impl Parts {
+    fn new(inputs: &RenderInputs<'_>) -> Result<Self, RenderError> {
+        Ok(Self {
+            head: head::render_head(inputs)?,
+            ids: head::render_id_block(inputs)?,
+            template: BodyTemplate::chat(inputs)?,
+        })
+    }
+
+    fn render(self, conversations: impl IntoIterator<Item = Conversation>) -> Result<RequestImages, RenderError> {
+        let mut entries = Vec::new();
+        let mut index = Conversations::builder();
+        let mut bytes = 0u64;
+        for (number, conversation) in (0u32..).zip(conversations) {
+            if conversation.turns.len() > 1 && !self.template.has_text() {
+                return Err(RenderError::ExtraMessages);
+            }
+            for (position, turn) in (0u32..).zip(&conversation.turns) {
+                let image = self.image(number, position, turn);
+                bytes += (image.tail.len() + std::mem::size_of::<RequestImage>()) as u64;
+                entries.push(image);
+            }
+            if bytes > MAX_DATASET_BYTES {
+                let entries = number + 1;
+                return Err(RenderError::DatasetTooLarge { entries, bytes });
+            }
+            index.push(conversation.id, conversation.turns.len());
+        }
+        if entries.is_empty() {
+            return Err(RenderError::NoEntries);
+        }
+        Ok(RequestImages {
+            head: self.head.into(),
+            ids: self.ids.into(),
+            entries: entries.into(),
+            conversations: index.finish().into(),
+        })
+    }
+
+    fn image(&self, conversation: u32, position: u32, turn: &Turn) -> RequestImage {
+        let (body, message) = self.template.fill(turn);
+        let mut tail = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+        tail.reserve_exact(body.len());
+        tail.extend_from_slice(&body);
+        RequestImage {
+            tail: tail.into(),
+            body_len: u32::try_from(body.len()).expect("a body is far smaller than the bound of the whole data set"),
+            message,
+            input_tokens: turn.input_tokens.filter(|_| self.template.has_text()),
+            requested_output_tokens: self.template.requested_output_tokens(turn),
+            conversation,
+            turn: position,
+            delay: turn.delay,
+            timestamp: turn.timestamp,
+        }
+    }
 }
 
 fn check_length(key: &'static str, lengths: LengthDistribution) -> Result<(), RenderError> {
@@ -193,58 +254,32 @@ fn check_length(key: &'static str, lengths: LengthDistribution) -> Result<(), Re
 }
 
 /// Draws every length and refuses a data set that would not fit, before any text is made.
-fn check_sizes(
-    inputs: &RenderInputs<'_>,
-    prompts: &Prompts,
-    template: &BodyTemplate,
-) -> Result<Vec<SizedPrompt>, RenderError> {
-    if inputs.entries == 0 {
+fn check_sizes(dataset: &Synthetic, template: &BodyTemplate) -> Result<(), RenderError> {
+    let entries = dataset.entries;
+    if entries == 0 {
         return Err(RenderError::NoEntries);
     }
-    let fixed =
-        u64::from(inputs.entries).saturating_mul((template.fixed_len() + std::mem::size_of::<RequestImage>()) as u64);
+    let per_turn = (template.fixed_len() + std::mem::size_of::<RequestImage>()) as u64;
     let too_large = |bytes: u64| {
         if bytes > MAX_DATASET_BYTES {
-            Err(RenderError::DatasetTooLarge {
-                entries: inputs.entries,
-                bytes,
-            })
+            Err(RenderError::DatasetTooLarge { entries, bytes })
         } else {
             Ok(())
         }
     };
-    // Checked once before the loop, because the list of sizes itself takes memory.
-    too_large(fixed)?;
-    let mut tokens = 0u64;
-    let sizes: Vec<SizedPrompt> = (0..inputs.entries)
-        .map(|entry| {
-            let size = prompts.size(entry);
-            tokens += u64::from(size.input_tokens);
-            if size.input_tokens > MAX_PROMPT_TOKENS {
-                return Err(RenderError::PromptTooLong {
-                    entry,
-                    tokens: size.input_tokens,
-                });
-            }
-            Ok(size)
-        })
-        .collect::<Result<_, _>>()?;
-    too_large(fixed.saturating_add(tokens * MEAN_BYTES_PER_TOKEN as u64))?;
-    Ok(sizes)
-}
-
-fn render_entry(template: &BodyTemplate, prompts: &Prompts, size: SizedPrompt) -> RequestImage {
-    let body = template.fill(prompts, size);
-    let mut tail = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
-    tail.reserve_exact(body.len());
-    tail.extend_from_slice(&body);
-    RequestImage {
-        tail: tail.into(),
-        body_len: u32::try_from(body.len()).expect("a body is far smaller than the bound of the whole data set"),
-        input_tokens: template.has_text().then_some(size.input_tokens),
-        requested_output_tokens: template.requested_output_tokens(size),
-        conversation_id: prompts.conversation_id(size.entry),
+    // Checked once before the loop, because drawing lengths takes time.
+    too_large(u64::from(entries).saturating_mul(per_turn))?;
+    let mut bytes = 0u64;
+    for size in dataset.sizes() {
+        if size.input_tokens > MAX_PROMPT_TOKENS {
+            return Err(RenderError::PromptTooLong {
+                entry: size.entry,
+                tokens: size.input_tokens,
+            });
+        }
+        bytes += per_turn + u64::from(size.input_tokens) * MEAN_BYTES_PER_TOKEN as u64;
     }
+    too_large(bytes)
 }
 
 #[cfg(test)]

@@ -3,24 +3,39 @@
 //! ```text
 //! head      request line and headers that are the same for every request          shared by all
 //! id block  X-Request-ID, X-Correlation-ID, X-Session-Affinity                    patched per request
-//! tail      Content-Length, blank line, body                                      shared per dataset entry
+//! tail      Content-Length, blank line, body                                      shared per turn of the dataset
 //! ```
+//!
+//! The body of a conversation's later turn holds the turn's own message. A session puts its history in front of that, at
+//! [`RequestImage::message`], and so makes a body of its own.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-/// One dataset entry as request bytes.
+use super::Conversations;
+use crate::units::Nanos;
+
+/// One turn of the dataset as request bytes.
 #[derive(Debug, Clone)]
 pub struct RequestImage {
     /// `Content-Length: N`, the blank line and the body.
     pub tail: Arc<[u8]>,
     /// Bytes of the body alone: the last `body_len` bytes of `tail`.
     pub body_len: u32,
-    /// Input sequence length in tokens, where it is known without a tokenizer.
+    /// Where in the body the turn's own message stands: a whole JSON object, first and last of `messages`. Empty if the body has no such place.
+    pub message: Range<u32>,
+    /// Tokens of the turn's own message, where it is known without a tokenizer.
     pub input_tokens: Option<u32>,
     /// Output tokens that the request asks for (`max_completion_tokens`).
     pub requested_output_tokens: Option<u32>,
-    /// Identity of the conversation: `session_id` in `inputs.json`, `conversation_id` in records.
-    pub conversation_id: String,
+    /// The conversation that it is a turn of, see [`RequestImages::conversations`].
+    pub conversation: u32,
+    /// Position in the conversation, from 0.
+    pub turn: u32,
+    /// From the return of the turn before to this one.
+    pub delay: Nanos,
+    /// When it is due on the dataset's own clock.
+    pub timestamp: Option<Nanos>,
 }
 
 impl RequestImage {
@@ -51,6 +66,15 @@ pub struct RequestImages {
     pub head: Arc<[u8]>,
     /// Headers that carry ids.
     pub ids: Arc<IdBlock>,
-    /// One image per dataset entry; never empty. Requests take them in order, wrapping, across phases.
+    /// One image per turn, conversation by conversation; never empty.
     pub entries: Arc<[RequestImage]>,
+    /// Which images are whose. Sessions take conversations in order, wrapping, across phases.
+    pub conversations: Arc<Conversations>,
+}
+
+impl RequestImages {
+    /// Identity of the conversation that an image belongs to.
+    pub fn conversation_id(&self, image: usize) -> &str {
+        self.conversations.id(self.entries[image].conversation)
+    }
 }

@@ -7,8 +7,8 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock, LimitPlan,
-    PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
+    LimitPlan, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -48,7 +48,11 @@ pub(crate) fn plan() -> Plan {
         body_len: BODY.len() as u32,
         input_tokens: Some(64),
         requested_output_tokens: Some(16),
-        conversation_id: format!("conversation-{number}"),
+        message: 0..0,
+        conversation: number,
+        turn: 0,
+        delay: Nanos::ZERO,
+        timestamp: None,
     };
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
@@ -78,6 +82,9 @@ pub(crate) fn plan() -> Plan {
                 correlation_id_at: Vec::new(),
             }),
             entries: Arc::from([entry(0), entry(1)]),
+            conversations: Arc::new(Conversations::of_single_turns(
+                [0, 1].map(|number| format!("conversation-{number}")),
+            )),
         },
         phases: vec![
             phase(WARMUP, "warmup", None),

@@ -1,11 +1,14 @@
 //! The body of a request, with gaps for what differs from entry to entry.
 
+use std::ops::Range;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{RenderError, RenderInputs};
-use crate::dataset::{Prompts, SizedPrompt};
+use crate::dataset::Turn;
 
-/// A body as bytes, cut at the places that differ between entries.
+/// A body as bytes, cut at the places that differ between turns.
 #[derive(Debug)]
 pub(super) struct BodyTemplate {
     segments: Vec<Segment>,
@@ -16,17 +19,17 @@ pub(super) struct BodyTemplate {
 #[derive(Debug)]
 enum Segment {
     Fixed(Vec<u8>),
-    /// The text of the prompt, inside a JSON string.
-    Text,
-    /// The output length to ask for.
-    OutputTokens,
+    /// The turn's message.
+    Message,
+    /// The output length to ask for: a comma and the member of this name, if the turn has one.
+    OutputTokens(&'static str),
 }
 
-/// One member of the body: what is sent, in the order of sending.
+/// One member of the body: what is sent, in the order of sending. The messages come first.
 enum Field {
     Fixed(Value),
     Messages,
-    OutputTokens,
+    OutputTokens(&'static str),
 }
 
 impl BodyTemplate {
@@ -51,10 +54,8 @@ impl BodyTemplate {
             ("messages", Field::Messages),
             ("model", Field::Fixed(json!(inputs.model))),
             ("stream", Field::Fixed(json!(inputs.streaming))),
+            (tokens_key, Field::OutputTokens(tokens_key)),
         ];
-        if inputs.osl.is_some() {
-            fields.push((tokens_key, Field::OutputTokens));
-        }
         for (key, value) in inputs.extra {
             let field = Field::Fixed(value.clone());
             match fields.iter_mut().find(|(known, _)| known == key) {
@@ -83,38 +84,43 @@ impl BodyTemplate {
             .iter()
             .map(|segment| match segment {
                 Segment::Fixed(bytes) => bytes.len(),
-                Segment::Text | Segment::OutputTokens => 0,
+                Segment::Message | Segment::OutputTokens(_) => 0,
             })
             .sum()
     }
 
-    /// Whether bodies carry the prompt's text; not so when `extra` brings its own messages.
+    /// Whether bodies carry the turn's text; not so when `extra` brings its own messages.
     pub(super) fn has_text(&self) -> bool {
-        self.segments.iter().any(|segment| matches!(segment, Segment::Text))
+        self.segments.iter().any(|segment| matches!(segment, Segment::Message))
     }
 
-    /// The output tokens that the body of a prompt asks for.
-    pub(super) fn requested_output_tokens(&self, size: SizedPrompt) -> Option<u32> {
-        self.fixed_output_tokens.unwrap_or(size.output_tokens)
+    /// The output tokens that the body of a turn asks for.
+    pub(super) fn requested_output_tokens(&self, turn: &Turn) -> Option<u32> {
+        self.fixed_output_tokens.unwrap_or(turn.output_tokens)
     }
 
-    /// The body of one prompt.
-    pub(super) fn fill(&self, prompts: &Prompts, size: SizedPrompt) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.fixed_len());
+    /// The body of one turn, and where in it the turn's message stands; nowhere if `extra` brings the messages.
+    pub(super) fn fill(&self, turn: &Turn) -> (Vec<u8>, Range<u32>) {
+        let mut out = Vec::with_capacity(self.fixed_len() + turn.text.len() + 64);
+        let mut message = 0..0;
         for segment in &self.segments {
             match segment {
                 Segment::Fixed(bytes) => out.extend_from_slice(bytes),
-                // Words and spaces need no escaping in JSON.
-                Segment::Text => prompts.write_text(size, &mut out),
-                Segment::OutputTokens => {
-                    let tokens = size
-                        .output_tokens
-                        .expect("the gap exists only where output lengths are drawn");
-                    out.extend_from_slice(tokens.to_string().as_bytes());
+                Segment::Message => {
+                    let start = out.len() as u32;
+                    out.extend_from_slice(br#"{"role":"user","content":"#);
+                    push_json(&mut out, &turn.text);
+                    out.push(b'}');
+                    message = start..out.len() as u32;
+                }
+                Segment::OutputTokens(key) => {
+                    if let Some(tokens) = turn.output_tokens {
+                        out.extend_from_slice(format!(r#","{key}":{tokens}"#).as_bytes());
+                    }
                 }
             }
         }
-        out
+        (out, message)
     }
 }
 
@@ -139,19 +145,25 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
         segments.push(gap);
     };
     for (at, (key, field)) in fields.into_iter().enumerate() {
-        if at > 0 {
-            open.push(b',');
-        }
-        push_json(&mut open, &Value::from(key));
-        open.push(b':');
-        match field {
-            Field::Fixed(value) => push_json(&mut open, &value),
-            Field::Messages => {
-                open.extend_from_slice(br#"[{"role":"user","content":""#);
-                cut_at(&mut open, Segment::Text);
-                open.extend_from_slice(br#""}]"#);
+        let name = |open: &mut Vec<u8>| {
+            if at > 0 {
+                open.push(b',');
             }
-            Field::OutputTokens => cut_at(&mut open, Segment::OutputTokens),
+            push_json(open, key);
+            open.push(b':');
+        };
+        match field {
+            Field::Fixed(value) => {
+                name(&mut open);
+                push_json(&mut open, &value);
+            }
+            Field::Messages => {
+                name(&mut open);
+                open.push(b'[');
+                cut_at(&mut open, Segment::Message);
+                open.push(b']');
+            }
+            Field::OutputTokens(key) => cut_at(&mut open, Segment::OutputTokens(key)),
         }
     }
     open.push(b'}');
@@ -159,6 +171,6 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
     segments
 }
 
-fn push_json(out: &mut Vec<u8>, value: &Value) {
+fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("a JSON value can be written to memory");
 }

@@ -30,6 +30,7 @@ struct Given {
     entries: u32,
     isl: Option<LengthDistribution>,
     osl: Option<LengthDistribution>,
+    turns: u32,
     seed: u64,
 }
 
@@ -47,6 +48,7 @@ impl Default for Given {
             entries: 3,
             isl: Some(LengthDistribution::Fixed(12)),
             osl: Some(LengthDistribution::Fixed(16)),
+            turns: 1,
             seed: 1,
         }
     }
@@ -54,7 +56,16 @@ impl Default for Given {
 
 impl Given {
     fn render(&self) -> Result<RequestImages, RenderError> {
-        render_chat(RenderInputs {
+        let isl = self.isl.unwrap_or(DEFAULT_ISL);
+        let dataset = Synthetic {
+            turns: LengthDistribution::Fixed(self.turns),
+            ..Synthetic::of_single_turns(self.entries, isl, self.osl, self.seed)
+        };
+        self.with_inputs(|inputs| render_synthetic(inputs, &dataset))
+    }
+
+    fn with_inputs<T>(&self, render: impl FnOnce(&RenderInputs<'_>) -> T) -> T {
+        render(&RenderInputs {
             target: &self.target,
             model: &self.model,
             streaming: self.streaming,
@@ -63,10 +74,6 @@ impl Given {
             headers: &self.headers,
             session_header: self.session_header.as_deref(),
             extra: &self.extra,
-            entries: self.entries,
-            isl: self.isl,
-            osl: self.osl,
-            seed: self.seed,
         })
     }
 
@@ -243,9 +250,10 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
             ..Given::default()
         };
         let images = given.render().expect("valid inputs");
+        let conversations = images.conversations;
         let entries = images.entries.iter();
         entries
-            .map(|e| (e.tail.clone(), e.conversation_id.clone()))
+            .map(|e| (e.tail.clone(), conversations.id(e.conversation).to_owned()))
             .collect::<Vec<_>>()
     };
     assert_eq!(bytes(1), bytes(1));
@@ -562,6 +570,69 @@ fn sizes_out_of_bounds_are_refused_before_any_memory_is_taken() {
         ..Given::default()
     };
     assert!(bad_osl.error().starts_with("dataset.prompts.osl.mean: found -1"));
+}
+
+#[test]
+fn a_later_turn_is_a_request_of_its_own_message_and_tells_where_that_stands() {
+    let given = |turns| Given {
+        turns,
+        ..Given::default()
+    };
+    let (one, three) = (given(1).render().unwrap(), given(3).render().unwrap());
+    assert_eq!((one.entries.len(), three.entries.len()), (3, 9));
+    for conversation in 0..3 {
+        let images = three.conversations.images(conversation);
+        assert_eq!(
+            three.entries[images.start as usize].tail,
+            one.entries[conversation as usize].tail
+        );
+        for (turn, at) in images.enumerate() {
+            let (image, parsed) = (&three.entries[at as usize], parse(&three, at as usize));
+            assert_eq!((image.conversation, image.turn), (conversation, turn as u32));
+            let message = &image.body()[image.message.start as usize..image.message.end as usize];
+            let message: Value = serde_json::from_slice(message).expect("a message is an object");
+            assert_eq!(parsed.body["messages"], json!([message]));
+        }
+    }
+}
+
+#[test]
+fn texts_of_any_kind_and_missing_output_lengths_come_out_right() {
+    let text = "a \"quote\" \\ and\na line \u{1F600}";
+    let turn = |output_tokens| Turn {
+        text: text.into(),
+        output_tokens,
+        ..Turn::default()
+    };
+    let given = Given::default();
+    let images = given
+        .with_inputs(|inputs| {
+            let conversation = Conversation {
+                id: "c".into(),
+                turns: vec![turn(Some(7)), turn(None)],
+            };
+            render_conversations(inputs, [conversation])
+        })
+        .unwrap();
+    let (first, second) = (parse(&images, 0).body, parse(&images, 1).body);
+    assert_eq!(first["messages"][0]["content"], text);
+    assert_eq!(first["max_completion_tokens"], 7);
+    assert_eq!(second.get("max_completion_tokens"), None);
+    assert_eq!(
+        given.with_inputs(|inputs| render_conversations(inputs, [])).err(),
+        Some(RenderError::NoEntries)
+    );
+}
+
+#[test]
+fn messages_of_the_users_own_cannot_stand_for_several_turns() {
+    let given = |turns| Given {
+        turns,
+        extra: object(json!({"messages": []})),
+        ..Given::default()
+    };
+    assert!(given(1).render().is_ok());
+    assert!(given(2).error().starts_with("endpoint.extra.messages: "));
 }
 
 proptest! {

@@ -1,0 +1,126 @@
+//! Which images belong to which conversation of the dataset.
+
+use std::ops::Range;
+
+/// The conversations of a dataset, as ranges of its images. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversations {
+    ids: Vec<Box<str>>,
+    /// The first image of each conversation, and behind the last one the number of images.
+    starts: Vec<u32>,
+    turns_max: u32,
+}
+
+/// A list of conversations in the making.
+#[derive(Debug)]
+pub(super) struct Builder(Conversations);
+
+impl Builder {
+    /// Adds the next conversation, whose images follow those of the one before.
+    pub(super) fn push(&mut self, id: String, turns: usize) {
+        assert!(turns > 0, "a conversation has at least one turn");
+        let list = &mut self.0;
+        let turns = u32::try_from(turns).expect("the dataset's bound on bytes bounds its turns");
+        let end = list.starts.last().copied().unwrap_or(0).checked_add(turns);
+        list.starts
+            .push(end.expect("the dataset's bound on bytes bounds its images"));
+        list.ids.push(id.into_boxed_str());
+        list.turns_max = list.turns_max.max(turns);
+    }
+
+    pub(super) fn finish(self) -> Conversations {
+        self.0
+    }
+}
+
+impl Conversations {
+    pub(super) fn builder() -> Builder {
+        Builder(Self {
+            ids: Vec::new(),
+            starts: vec![0],
+            turns_max: 0,
+        })
+    }
+
+    /// Conversations of one turn each.
+    pub fn of_single_turns(ids: impl IntoIterator<Item = String>) -> Self {
+        let mut list = Self::builder();
+        ids.into_iter().for_each(|id| list.push(id, 1));
+        list.finish()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.ids.len()).expect("there are fewer conversations than images, whose numbers are 32 bits")
+    }
+
+    /// The identity of one: `session_id` in `inputs.json`, `conversation_id` in records.
+    pub fn id(&self, conversation: u32) -> &str {
+        &self.ids[conversation as usize]
+    }
+
+    /// The images of its turns.
+    pub fn images(&self, conversation: u32) -> Range<u32> {
+        let at = conversation as usize;
+        self.starts[at]..self.starts[at + 1]
+    }
+
+    /// Its number of turns.
+    pub fn turns(&self, conversation: u32) -> u32 {
+        let images = self.images(conversation);
+        images.end - images.start
+    }
+
+    /// Whether any of them has more than one turn.
+    pub fn has_later_turns(&self) -> bool {
+        self.turns_max > 1
+    }
+
+    /// Turns of a conversation, on average.
+    pub fn turns_mean(&self) -> f64 {
+        f64::from(self.starts[self.ids.len()]) / self.ids.len() as f64
+    }
+
+    /// Turns of `sessions` sessions together that take conversations from number `first` on, in order and wrapping.
+    pub fn turns_of(&self, first: u32, sessions: u64) -> u64 {
+        let count = u64::from(self.count());
+        let all = u64::from(self.starts[self.ids.len()]);
+        // Turns of the first `n` conversations of the endless row that begins with conversation 0.
+        let before = |n: u64| (n / count).saturating_mul(all) + u64::from(self.starts[(n % count) as usize]);
+        let first = u64::from(first);
+        before(first.saturating_add(sessions)) - before(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_counted_from_one_conversation_to_the_next() {
+        let mut list = Conversations::builder();
+        for (id, turns) in [("a", 2), ("b", 1), ("c", 3)] {
+            list.push(id.to_owned(), turns);
+        }
+        let list = list.finish();
+        assert_eq!((list.count(), list.turns_mean()), (3, 2.0));
+        assert_eq!((list.id(1), list.images(2), list.turns(0)), ("b", 3..6, 2));
+        assert!(list.has_later_turns());
+        assert!(!Conversations::of_single_turns(["x".to_owned()]).has_later_turns());
+    }
+
+    #[test]
+    fn turns_of_sessions_wrap_as_the_dataset_does() {
+        let mut list = Conversations::builder();
+        [2usize, 1, 3]
+            .into_iter()
+            .for_each(|turns| list.push(String::new(), turns));
+        let list = list.finish();
+        for first in 0..3 {
+            for sessions in 0..10u32 {
+                let expected: u32 = (0..sessions).map(|k| list.turns((first + k) % 3)).sum();
+                assert_eq!(list.turns_of(first, sessions.into()), u64::from(expected));
+            }
+        }
+    }
+}
