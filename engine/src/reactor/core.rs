@@ -74,6 +74,8 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) routes: Routes,
     pub(super) connection_reuse: ConnectionReuse,
+    /// The text of each phase's disconnects, once it has been made: storms cancel requests as fast as they can be sent.
+    pub(super) cancel_errors: Vec<Option<u32>>,
     /// With TLS, what the connections share.
     pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
@@ -118,6 +120,7 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            cancel_errors: vec![None; plan.phases.len()],
             health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,

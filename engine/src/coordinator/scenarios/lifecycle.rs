@@ -154,6 +154,24 @@ fn s08_the_first_of_duration_and_requests_ends_the_sending() {
 }
 
 #[test]
+fn s11_a_cut_that_takes_long_is_waited_for_and_the_next_phase_has_all_its_slots() {
+    // Nothing completes a phase by force: a core cuts its own requests and cannot fail to, so the counts stay exact however late it answers.
+    let a = profiling("a").cap(4).lasting(ms(1_000)).grace(ms(500));
+    let run = World::new(vec![a, profiling("b").cap(4).requests(8)])
+        .serving(|phase, _| {
+            if phase.0 == 0 {
+                Reply::Hang
+            } else {
+                Reply::After(ms(200))
+            }
+        })
+        .cuts_after(ms(12_000))
+        .run();
+    assert_eq!((run.tally(0).truncated, run.end(0)), (4, ms(13_500)));
+    assert_eq!((run.start(1), run.peak(1), run.tally(1).succeeded), (ms(13_500), 4, 8));
+}
+
+#[test]
 fn s12_profiling_starts_after_the_last_return_of_the_warmup() {
     let run = World::new(vec![warmup("warmup").cap(2).requests(5), profiling("p").requests(4)]).run();
     assert_eq!((run.tally(0).sent, run.tally(1).sent), (5, 4));
