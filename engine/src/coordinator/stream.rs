@@ -15,6 +15,8 @@ pub(super) enum Purpose {
     ConcurrencyRamp,
     /// Steps of a prefill ramp.
     PrefillRamp,
+    /// Steps of a rate ramp.
+    RateRamp,
 }
 
 impl Purpose {
@@ -25,6 +27,7 @@ impl Purpose {
             Self::Cancellation => "cancellation",
             Self::ConcurrencyRamp => "concurrency_ramp",
             Self::PrefillRamp => "prefill_ramp",
+            Self::RateRamp => "rate_ramp",
         }
     }
 }

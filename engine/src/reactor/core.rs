@@ -24,7 +24,7 @@ use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::plan::{ConnectionReuse, RequestImages};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -42,7 +42,7 @@ const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PhaseRun {
     /// Credits may be taken.
-    open: bool,
+    pub(super) open: bool,
     /// Requests that may be in flight here.
     slots: u32,
     /// Requests in flight here.
@@ -55,6 +55,8 @@ pub(super) struct PhaseRun {
     pub(super) prefill: PrefillRule,
     /// The credit in hand waits for a prefill slot.
     pub(super) awaits_prefill: bool,
+    /// Arrivals that find no slot are dropped.
+    pub(super) drops: bool,
 }
 
 /// A reactor core.
@@ -114,7 +116,8 @@ impl<D: Driver> Core<D> {
                 slots: 0,
                 in_flight: 0,
                 held: None,
-                closed_loop: phase.arrival == Arrival::ClosedLoop,
+                closed_loop: phase.arrival.is_closed_loop(),
+                drops: phase.drops_arrivals(),
                 prefill,
                 awaits_prefill: false,
             })
@@ -209,13 +212,13 @@ impl<D: Driver> Core<D> {
     fn take_commands(&mut self, now: Nanos) {
         while let Some(command) = self.exchange.links[self.id.index()].next_command() {
             match command {
-                Command::Allow { phase, slots } => {
+                Command::Allow { phase, slots, since } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
                     let (driver, recorder) = (&mut self.driver, &self.recorder);
                     self.health
-                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                        .granted(phase.index(), (slots, since), now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
@@ -254,7 +257,7 @@ impl<D: Driver> Core<D> {
         self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
-                let Some(credit) = self.next_credit(index) else { break };
+                let Some(credit) = self.next_arrival(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
                 let paused = self.phases[index].closed_loop && now < self.paused_until;
@@ -270,7 +273,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn next_credit(&mut self, phase: usize) -> Option<Credit> {
+    pub(super) fn next_credit(&mut self, phase: usize) -> Option<Credit> {
         if let Some(held) = self.phases[phase].held.take() {
             return Some(held);
         }
@@ -290,24 +293,16 @@ impl<D: Driver> Core<D> {
         let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
         self.health.wanted(&credit, ready, now);
         if self.phases[credit.phase.index()].prefill != PrefillRule::Free {
-            // A slot must not be held while nothing can be sent.
-            let can_send = !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room());
-            let Some(granted) = can_send.then(|| self.take_prefill(credit.phase, now)).flatten() else {
-                return false;
-            };
-            // Another core may have freed the slot since this turn began: the request was issued after that.
-            let issued = clock::monotonic();
-            if issued >= self.exchange.gates[credit.phase.index()].stop_at() {
-                self.exchange.release_prefill(issued);
-                return false;
-            }
-            return self.begin(credit, wanted.unwrap_or(issued), ready.max(granted), issued);
+            return self.start_in_prefill(credit, wanted, ready, now);
         }
+        let Some(credit) = self.numbered(credit) else {
+            return false;
+        };
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         self.begin(credit, wanted.unwrap_or(now), ready, now)
     }
 
-    fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
+    pub(super) fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
         let mut request = Request::new(credit, intended, ready, now);
         request.in_prefill = self.phases[credit.phase.index()].prefill != PrefillRule::Free;
         if let Some(index) = self.idle.pop() {

@@ -1,6 +1,8 @@
 //! Prefill slots as a core sees them: taken before a request starts, given back at its first content or at its end.
 
 use super::core::Core;
+use crate::clock;
+use crate::credit::Credit;
 use crate::id::PhaseId;
 use crate::plan::PhasePlan;
 use crate::sys::driver::Driver;
@@ -35,7 +37,7 @@ pub(super) fn rules(phases: &[PhasePlan]) -> impl Iterator<Item = PrefillRule> {
 impl<D: Driver> Core<D> {
     /// Takes a prefill slot for a request that is about to start; since when it was there for it, or zero if it did not wait. `None`: there is
     /// none, and this core stands in line from now on.
-    pub(super) fn take_prefill(&mut self, phase: PhaseId, now: Nanos) -> Option<Nanos> {
+    fn take_prefill(&mut self, phase: PhaseId, now: Nanos) -> Option<Nanos> {
         let run = &mut self.phases[phase.index()];
         if run.prefill == PrefillRule::Counted {
             self.exchange.prefill.count();
@@ -55,6 +57,29 @@ impl<D: Driver> Core<D> {
         granted
     }
 
+    /// Starts a request that takes a prefill slot; `false` when there is none, or when it cannot be sent yet.
+    pub(super) fn start_in_prefill(
+        &mut self,
+        credit: Credit,
+        wanted: Option<Nanos>,
+        ready: Nanos,
+        now: Nanos,
+    ) -> bool {
+        // A slot must not be held while nothing can be sent.
+        let can_send = !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room());
+        let Some(granted) = can_send.then(|| self.take_prefill(credit.phase, now)).flatten() else {
+            return false;
+        };
+        // Another core may have freed the slot since this turn began: the request was issued after that.
+        let issued = clock::monotonic();
+        let is_over = issued >= self.exchange.gates[credit.phase.index()].stop_at();
+        let Some(credit) = (!is_over).then(|| self.numbered(credit)).flatten() else {
+            self.exchange.release_prefill(issued);
+            return false;
+        };
+        self.begin(credit, wanted.unwrap_or(issued), ready.max(granted), issued)
+    }
+
     /// Passes on a slot that came when nothing was left to start: the phase was closed meanwhile, or there is no place for a connection.
     pub(super) fn return_unused_grant(&mut self, now: Nanos) {
         if self.exchange.prefill.take_grant(self.id.index()).is_some() {
@@ -70,7 +95,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::plan::{Arrival, DrainRule, LimitPlan, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
 
     fn phase(prefill: u32, seamless: bool) -> PhasePlan {
         PhasePlan {
@@ -82,6 +107,7 @@ mod tests {
             concurrency: None,
             stop: StopRule::default(),
             drain: DrainRule::WhileProgressing,
+            on_cap: OnCap::Wait,
             seamless,
             cancellation: None,
             limits: LimitPlan {

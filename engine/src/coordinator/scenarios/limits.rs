@@ -49,7 +49,7 @@ fn a_credit_that_still_waits_for_a_prefill_slot_at_the_end_is_never_sent() {
 #[test]
 fn an_open_loop_waits_for_prefill_slots_in_order_and_loses_no_arrival() {
     let plan = profiling("p")
-        .arriving(Arrival::Constant { rate: 10.0 })
+        .arriving(Arrival::constant(10.0))
         .uncapped()
         .prefilling(1)
         .requests(6);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
 use crate::plan::{
-    Arrival, CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
+    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
 };
 use crate::units::Nanos;
 
@@ -21,6 +21,7 @@ fn phase(name: &str, kind: PhaseKind) -> PhasePlan {
         kind,
         arrival: Arrival::ClosedLoop,
         concurrency: NonZeroU32::new(4),
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
@@ -90,6 +91,11 @@ impl PhasePlan {
 
     pub(in crate::coordinator) fn failing_at(mut self, threshold: f64) -> Self {
         self.limits.failure_threshold = Some(threshold);
+        self
+    }
+
+    pub(in crate::coordinator) fn dropping(mut self) -> Self {
+        self.on_cap = OnCap::Drop;
         self
     }
 
