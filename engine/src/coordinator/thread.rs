@@ -142,7 +142,14 @@ impl Coordinator {
     ) -> Self {
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
+            machine: Machine::new(
+                &plan.phases,
+                profiler,
+                MachineSettings {
+                    seed: plan.seed,
+                    ..MachineSettings::default()
+                },
+            ),
             seen: vec![Tally::default(); plan.phases.len()],
             arrivals: plan
                 .phases
@@ -285,6 +292,7 @@ impl Coordinator {
                     });
                 }
             }
+            Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {
                 self.exchange.gates[phase.index()].stop(now);
                 self.close(phase);

@@ -9,9 +9,9 @@ use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, OnCap, PhaseKind,
-    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook, Schedule,
-    StopRule, Verification, Window, advice, authorization, directory, echo,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
+    Schedule, StopRule, Verification, Window, advice, authorization, directory, echo,
 };
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, ScheduleWindow,
@@ -287,6 +287,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
+            limits: limits(&phase.limits),
         })
     };
     config.phases.iter().enumerate().map(resolve).collect()
@@ -337,6 +338,15 @@ fn schedule(
             )
         }
     })
+}
+
+fn limits(limits: &config::Limits) -> LimitPlan {
+    LimitPlan {
+        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        concurrency_ramp: limits.concurrency_ramp.map(ramp),
+        prefill_ramp: limits.prefill_ramp.map(ramp),
+        failure_threshold: limits.failed_request_threshold,
+    }
 }
 
 /// When requests of a phase start. A ramp without a duration to speak of still has one.

@@ -9,7 +9,7 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
+    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -43,6 +43,7 @@ pub(crate) fn plan() -> Plan {
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     };
     let entry = |number: u32| RequestImage {
         tail: BODY.as_bytes().into(),

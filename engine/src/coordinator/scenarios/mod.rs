@@ -3,6 +3,7 @@
 mod fixed_schedule;
 mod interrupt;
 mod lifecycle;
+mod limits;
 mod profiler;
 mod rates;
 mod seamless;

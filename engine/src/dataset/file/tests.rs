@@ -1,3 +1,5 @@
+//! Files of every format, right and wrong, line by line.
+
 use super::*;
 
 const BLOCK_16: u32 = 16;
