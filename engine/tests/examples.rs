@@ -62,6 +62,9 @@ fn the_examples_show_what_they_are_named_after() {
         .map(|phase| phase.seamless)
         .collect();
     assert_eq!(seamless, [false, true, false]);
+    let ramp = &plan("ramp.yaml").phases[0].limits;
+    assert!(ramp.concurrency_ramp.is_some() && ramp.prefill.is_some() && ramp.failure_threshold.is_some());
+    assert!(plan("adaptive.yaml").phases[1].limits.adaptive.is_some());
     let hooks = plan("hooks.yaml").hooks;
     assert!(hooks.reset_kv_cache.is_some() && hooks.server_profiler.is_some());
 }

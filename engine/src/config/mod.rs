@@ -8,6 +8,7 @@
 //! boolean is. A key is either read, refused by name ("not supported by ringload yet"), or unknown; none is passed over. What the
 //! values mean together is decided in [`plan`](crate::plan).
 
+mod adaptive;
 mod dataset;
 mod decode;
 mod diagnostic;
@@ -37,6 +38,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{ConnectionReuse, Endpoint};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
-use crate::artifact::{self, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -98,7 +98,12 @@ pub(super) fn write(
         ended.hooks.to_json(anchor),
     );
     engine.records_lost = records_lost;
-    let written = artifact::write_all(directory, plan, &report, &engine);
+    let controllers = AdaptiveFacts {
+        reports: &ended.coordinator.adaptive,
+        samples_lost: ended.coordinator.samples_lost,
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {
