@@ -4,6 +4,7 @@ use super::*;
 
 mod document;
 mod endpoint;
+mod limits;
 mod phases;
 mod random;
 mod rates;

@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{Arrival, DrainRule, OnCap, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
 
     fn phase(concurrency: Option<u32>) -> PhasePlan {
         PhasePlan {
@@ -286,6 +286,7 @@ mod tests {
             drain: DrainRule::WhileProgressing,
             seamless: false,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 
