@@ -287,7 +287,7 @@ impl Scenario {
             origin,
         };
         let inputs = RenderInputs {
-            target: &target,
+            targets: std::slice::from_ref(&target),
             model: MODEL,
             streaming: self.streaming,
             close_after: self.connection_reuse == ConnectionReuse::Never,
@@ -308,7 +308,7 @@ impl Scenario {
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
-                target,
+                targets: vec![target],
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
                 request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
@@ -317,6 +317,7 @@ impl Scenario {
             },
             requests,
             phases: number(self.phases.clone()),
+            readiness: None,
             hooks: self.hooks.clone(),
             artifacts: ArtifactPlan {
                 directory,
