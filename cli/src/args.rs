@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::control_args::ControlArgs;
 use crate::engine::CoreChoice;
 use crate::{cores, exit};
 
@@ -119,6 +120,9 @@ pub(crate) struct Profile {
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
     pub(crate) random_seed: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// The words of `--driver`.
