@@ -52,13 +52,13 @@ fn main() {
     group.throughput(Throughput::Elements(BATCH));
     for (name, arrival, cancelled) in [
         ("closed loop", Arrival::ClosedLoop, None),
-        ("constant", Arrival::Constant { rate: RATE }, None),
-        ("constant, half cancelled", Arrival::Constant { rate: RATE }, Some(0.5)),
-        ("poisson", Arrival::Poisson { rate: RATE }, None),
-        ("poisson, half cancelled", Arrival::Poisson { rate: RATE }, Some(0.5)),
+        ("constant", Arrival::constant(RATE), None),
+        ("constant, half cancelled", Arrival::constant(RATE), Some(0.5)),
+        ("poisson", Arrival::poisson(RATE), None),
+        ("poisson, half cancelled", Arrival::poisson(RATE), Some(0.5)),
     ] {
         let entries = NonZeroU32::new(1000).expect("not zero");
-        let mut pacer = Pacer::new(&phase(arrival, cancelled), 42, ImageCursor::new(entries));
+        let mut pacer = Pacer::new(&phase(arrival.clone(), cancelled), 42, ImageCursor::new(entries));
         let mut due = Nanos::ZERO;
         group.bench_function(name, |bencher| bencher.iter(|| due = take(&mut pacer, due)));
         if arrival != Arrival::ClosedLoop && pacer.issued() > 0 {

@@ -134,6 +134,8 @@ pub struct Counters {
     pub profiling: bool,
     /// Bytes read from all connections, heads included.
     pub bytes_received: u64,
+    /// Tokens handed to the kernel, those of answers that were not finished included.
+    pub tokens_sent: u64,
     /// Ledger entries that newer ones displaced.
     pub ledger_dropped: u64,
 }
@@ -156,6 +158,7 @@ pub(crate) struct SharedCounters {
     pub(crate) stop_profile: AtomicU64,
     pub(crate) profiling: AtomicBool,
     pub(crate) bytes_received: AtomicU64,
+    pub(crate) tokens_sent: AtomicU64,
 }
 
 impl SharedCounters {
@@ -175,6 +178,7 @@ impl SharedCounters {
             stop_profile: load(&self.stop_profile),
             profiling: self.profiling.load(Ordering::Relaxed),
             bytes_received: load(&self.bytes_received),
+            tokens_sent: load(&self.tokens_sent),
             ledger_dropped,
         }
     }

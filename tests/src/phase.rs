@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use ringload_engine::plan::{Arrival, CancellationPlan, DrainRule, OnCap, PhaseKind, PhasePlan, RatePlan, StopRule};
 use ringload_engine::units::Nanos;
 
 /// A phase under construction. Profiling, not seamless, drained without a limit of time unless told otherwise.
@@ -24,6 +24,7 @@ impl Phase {
             kind: PhaseKind::Profiling,
             arrival,
             concurrency: concurrency.map(|limit| NonZeroU32::new(limit).expect("a concurrency of at least 1")),
+            on_cap: OnCap::Wait,
             stop: StopRule::default(),
             drain: DrainRule::WhileProgressing,
             seamless: false,
@@ -38,12 +39,31 @@ impl Phase {
 
     /// An open loop with even gaps and without a cap.
     pub fn constant(name: &str, rate: f64) -> Self {
-        Self::new(name, Arrival::Constant { rate }, None)
+        Self::new(name, Arrival::constant(rate), None)
     }
 
     /// An open loop with exponential gaps and without a cap.
     pub fn poisson(name: &str, rate: f64) -> Self {
-        Self::new(name, Arrival::Poisson { rate }, None)
+        Self::new(name, Arrival::poisson(rate), None)
+    }
+
+    /// An open loop with gamma-distributed gaps of this shape and without a cap.
+    pub fn gamma(name: &str, rate: f64, shape: f64) -> Self {
+        Self::new(name, Arrival::gamma(rate, shape), None)
+    }
+
+    /// Gives an open loop another course of its rate.
+    #[must_use]
+    pub fn at(mut self, rate: RatePlan) -> Self {
+        self.0.arrival = self.0.arrival.at(rate);
+        self
+    }
+
+    /// Drops arrivals that find the cap full.
+    #[must_use]
+    pub fn dropping(mut self) -> Self {
+        self.0.on_cap = OnCap::Drop;
+        self
     }
 
     /// Caps the requests in flight.

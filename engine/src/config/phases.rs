@@ -2,6 +2,8 @@
 
 use super::decode::{Bounds, Field, Section};
 use super::phase_names::{self, Identity};
+use super::ramp::{self, Ramp};
+use super::rate::{self, Rate};
 use super::schema::{CANCELLATION, PHASE};
 use super::tree::{Position, Value};
 
@@ -25,37 +27,65 @@ impl PhaseKind {
 }
 
 /// When requests of a phase start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PhaseType {
     /// Closed loop.
     Concurrency,
     /// Open loop with even gaps.
     Constant {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
     },
     /// Open loop with exponential gaps.
     Poisson {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
+    },
+    /// Open loop with gamma-distributed gaps.
+    Gamma {
+        /// Requests per second.
+        rate: Rate,
+        /// Shape of the distribution.
+        smoothness: Option<f64>,
     },
 }
 
 impl PhaseType {
     /// The word of the file.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::Gamma { .. } => "gamma",
         }
     }
 
     /// Requests per second of an open loop.
-    pub fn rate(self) -> Option<f64> {
+    pub fn rate(&self) -> Option<&Rate> {
         match self {
             Self::Concurrency => None,
-            Self::Constant { rate } | Self::Poisson { rate } => Some(rate),
+            Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => Some(rate),
+        }
+    }
+}
+
+/// What becomes of an arrival that finds no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCap {
+    /// It waits, in order.
+    #[default]
+    Wait,
+    /// It is dropped.
+    Drop,
+}
+
+impl OnCap {
+    /// The word of the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Drop => "drop",
         }
     }
 }
@@ -82,8 +112,12 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// Load pattern.
     pub load: PhaseType,
+    /// How an open loop gets to its rate.
+    pub rate_ramp: Option<Ramp>,
     /// Most requests in flight.
     pub concurrency: Option<u32>,
+    /// What becomes of an arrival beyond them.
+    pub on_cap: Option<OnCap>,
     /// Requests to send.
     pub requests: Option<u64>,
     /// Conversations to run; one request each while datasets have one turn.
@@ -185,14 +219,21 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 4] = ["gamma", "user_centric", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 3] = ["user_centric", "fixed_schedule", "agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Concurrency,
     Constant,
     Poisson,
+    Gamma,
 }
+
+/// Smallest smoothness: gaps with 32 times the spread of exponential ones. Much below it nearly every gap is zero and the rest beyond any run.
+const SMOOTHNESS: Bounds = Bounds {
+    min: 0.001,
+    ..Bounds::NOT_NEGATIVE
+};
 
 fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
     let Some(section) = field.section(&PHASE) else {
@@ -211,9 +252,11 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
         ));
     }
     let load = load(&section);
+    let rate_ramp = section.field("rate_ramp").and_then(|field| ramp::decode(&field));
     let concurrency = section
         .field("concurrency")
         .and_then(|field| field.integer(1, u32::MAX.into()));
+    let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())
@@ -260,7 +303,9 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
             name: identity.name.as_ref()?.1.to_string(),
             kind: identity.kind?,
             load,
+            rate_ramp,
             concurrency,
+            on_cap,
             requests,
             sessions,
             duration_s,
@@ -278,35 +323,60 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("concurrency", Pattern::Concurrency),
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
+        ("gamma", Pattern::Gamma),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson")
+        .required("type", "allowed: concurrency, constant, poisson, gamma")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
-    let rate = section.field("rate");
-    // Beyond one request per nanosecond the clock has no different times left to give.
-    let limits = Bounds {
-        max: 1e9,
-        ..Bounds::POSITIVE
+    let smoothness = section.field("smoothness").map(|field| field.float(SMOOTHNESS));
+    let Some(pattern) = pattern else {
+        // Nothing is known about what a rate would mean, but a number that can be none is one.
+        rate::decode_constant(section);
+        return None;
     };
-    let value = rate.as_ref().and_then(|field| field.float(limits));
-    match pattern? {
+    if pattern != Pattern::Gamma && section.field("smoothness").is_some() {
+        section.report(
+            "smoothness",
+            "only gaps of type gamma have a smoothness; write type: gamma or remove the key",
+        );
+    }
+    match pattern {
         Pattern::Concurrency => {
-            if rate.is_some() {
-                section.report(
-                    "rate",
-                    "a phase of type concurrency has no rate; use type: poisson or constant, or remove the key",
-                );
+            for key in ["rate", "rate_series", "rate_ramp"] {
+                if section.field(key).is_some() {
+                    let advice = "use type: constant, poisson or gamma, or remove the key";
+                    section.report(key, format!("a phase of type concurrency has no rate; {advice}"));
+                }
             }
             Some(PhaseType::Concurrency)
         }
-        Pattern::Constant | Pattern::Poisson if rate.is_none() && section.is_accounted_for("rate_series") => None,
-        Pattern::Constant | Pattern::Poisson if rate.is_none() => {
-            section.required("rate", "write the requests per second, as in rate: 20");
-            None
+        Pattern::Constant => rate::decode(section).map(|rate| PhaseType::Constant { rate }),
+        Pattern::Poisson => rate::decode(section).map(|rate| PhaseType::Poisson { rate }),
+        Pattern::Gamma => {
+            let rate = rate::decode(section);
+            let smoothness = match smoothness {
+                Some(read) => Some(read?),
+                None => None,
+            };
+            Some(PhaseType::Gamma {
+                rate: rate?,
+                smoothness,
+            })
         }
-        Pattern::Constant => value.map(|rate| PhaseType::Constant { rate }),
-        Pattern::Poisson => value.map(|rate| PhaseType::Poisson { rate }),
     }
+}
+
+/// What to do with arrivals beyond the cap, which must be there.
+fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
+    let kind = section.field("type").and_then(|field| field.node.scalar());
+    if kind.is_some_and(|kind| kind.text == "concurrency") {
+        field.report(
+            "a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key",
+        );
+    } else if section.field("concurrency").is_none() && !section.is_accounted_for("concurrency") {
+        field.report("without a cap every arrival starts at once; add `concurrency` or remove the key");
+    }
+    field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[])
 }
 
 fn cancellation(field: &Field<'_>) -> Option<Cancellation> {

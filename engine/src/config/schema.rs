@@ -222,7 +222,11 @@ pub(super) static PHASE: Schema = Schema {
         "sessions",
         "duration",
         "concurrency",
+        "on_cap",
         "rate",
+        "rate_series",
+        "rate_ramp",
+        "smoothness",
         "grace_period",
         "cancellation",
         "seamless",
@@ -231,14 +235,10 @@ pub(super) static PHASE: Schema = Schema {
         refused("prefill_concurrency", NEVER),
         refused("concurrency_ramp", NEVER),
         refused("prefill_ramp", NEVER),
-        refused("rate_ramp", NEVER),
-        refused("rate_series", NEVER),
-        refused("smoothness", NEVER),
         refused("users", NEVER),
         refused("auto_offset", NEVER),
         refused("start_offset", NEVER),
         refused("end_offset", NEVER),
-        refused("on_cap", &["wait"]),
         refused("sla", EMPTY),
         refused("timing_mode", NEVER),
         refused("failed_request_threshold", NEVER),
@@ -267,6 +267,25 @@ pub(super) static PHASE: Schema = Schema {
 pub(super) static CANCELLATION: Schema = Schema {
     place: "benchmark.phases[].cancellation",
     keys: &["rate", "delay"],
+    refused: &[],
+};
+
+/// A ramp. It stands under several keys, so it is no home for misplaced ones.
+pub(super) static RAMP: Schema = Schema {
+    place: "benchmark.phases[].rate_ramp",
+    keys: &["duration", "strategy"],
+    refused: &[],
+};
+
+pub(super) static RATE_SERIES: Schema = Schema {
+    place: "benchmark.phases[].rate_series",
+    keys: &["points"],
+    refused: &[],
+};
+
+pub(super) static RATE_POINT: Schema = Schema {
+    place: "benchmark.phases[].rate_series.points[]",
+    keys: &["time_s", "qps"],
     refused: &[],
 };
 
@@ -338,7 +357,7 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 18] = [
+static ALL: [&Schema; 20] = [
     &ENVELOPE,
     &MULTI_RUN,
     &BENCHMARK,
@@ -350,6 +369,8 @@ static ALL: [&Schema; 18] = [
     &PROMPTS,
     &PHASE,
     &CANCELLATION,
+    &RATE_SERIES,
+    &RATE_POINT,
     &ARTIFACTS,
     &RUNTIME,
     &TOKENIZER,

@@ -46,8 +46,8 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     };
     let rate = 1.0 + dice.up_to(60) as f64;
     match dice.up_to(3) {
-        0 => plan = plan.arriving(Arrival::Constant { rate }),
-        1 => plan = plan.arriving(Arrival::Poisson { rate }),
+        0 => plan = plan.arriving(Arrival::constant(rate)),
+        1 => plan = plan.arriving(Arrival::poisson(rate)),
         // A closed loop without a cap would send its whole budget in the first instant, and without a budget never stop.
         _ => plan = plan.cap(1 + dice.up_to(9) as u32),
     }
@@ -63,6 +63,9 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     };
     if position > 0 && dice.one_in(2) {
         plan = plan.seamless();
+    }
+    if dice.one_in(2) {
+        plan = plan.dropping();
     }
     if dice.one_in(3) {
         plan = plan.cancelling(dice.up_to(10) as f64 / 10.0, ms(1 + dice.up_to(400)));

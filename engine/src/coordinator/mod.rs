@@ -22,4 +22,4 @@ pub use machine::{Machine, MachineSettings, RunOutcome};
 pub use pacer::{ImageCursor, Pacer};
 
 pub(crate) use live::LiveBoard;
-pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, gate_capacity, tally};
+pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

@@ -11,6 +11,8 @@ pub(super) enum Purpose {
     Arrival,
     /// Which requests are cancelled.
     Cancellation,
+    /// Steps of a rate ramp.
+    RateRamp,
 }
 
 impl Purpose {
@@ -19,6 +21,7 @@ impl Purpose {
         match self {
             Self::Arrival => "arrival",
             Self::Cancellation => "cancellation",
+            Self::RateRamp => "rate_ramp",
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::plan::{ConnectionReuse, RequestImages};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -41,7 +41,7 @@ const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PhaseRun {
     /// Credits may be taken.
-    open: bool,
+    pub(super) open: bool,
     /// Requests that may be in flight here.
     slots: u32,
     /// Requests in flight here.
@@ -50,6 +50,8 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
+    /// Arrivals that find no slot are dropped.
+    pub(super) drops: bool,
 }
 
 /// A reactor core.
@@ -104,7 +106,8 @@ impl<D: Driver> Core<D> {
                 slots: 0,
                 in_flight: 0,
                 held: None,
-                closed_loop: phase.arrival == Arrival::ClosedLoop,
+                closed_loop: phase.arrival.is_closed_loop(),
+                drops: phase.drops_arrivals(),
             })
             .collect();
         Self {
@@ -195,13 +198,13 @@ impl<D: Driver> Core<D> {
     fn take_commands(&mut self, now: Nanos) {
         while let Some(command) = self.exchange.links[self.id.index()].next_command() {
             match command {
-                Command::Allow { phase, slots } => {
+                Command::Allow { phase, slots, since } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
                     let (driver, recorder) = (&mut self.driver, &self.recorder);
                     self.health
-                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                        .granted(phase.index(), (slots, since), now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
@@ -239,7 +242,7 @@ impl<D: Driver> Core<D> {
         self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
-                let Some(credit) = self.next_credit(index) else { break };
+                let Some(credit) = self.next_arrival(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
                 let paused = self.phases[index].closed_loop && now < self.paused_until;
@@ -252,7 +255,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn next_credit(&mut self, phase: usize) -> Option<Credit> {
+    pub(super) fn next_credit(&mut self, phase: usize) -> Option<Credit> {
         if let Some(held) = self.phases[phase].held.take() {
             return Some(held);
         }
@@ -271,6 +274,9 @@ impl<D: Driver> Core<D> {
         let wanted = (!closed_loop).then_some(intended);
         let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
         self.health.wanted(&credit, ready, now);
+        let Some(credit) = self.numbered(credit) else {
+            return false;
+        };
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         let intended = wanted.unwrap_or(now);
         let mut request = Request::new(credit, intended, ready, now);

@@ -164,7 +164,7 @@ fn s12_profiling_starts_after_the_last_return_of_the_warmup() {
 fn a_slow_open_loop_lasts_until_its_duration_even_if_its_last_arrival_is_long_past() {
     // One arrival at 1 s; the next would come at 2 s and does not exist.
     let a = profiling("a")
-        .arriving(Arrival::Constant { rate: 1.0 })
+        .arriving(Arrival::constant(1.0))
         .lasting(ms(1_900))
         .uncapped();
     let run = World::new(vec![a, profiling("b").requests(1).seamless()]).run();
@@ -174,10 +174,7 @@ fn a_slow_open_loop_lasts_until_its_duration_even_if_its_last_arrival_is_long_pa
 
 #[test]
 fn an_open_loop_behind_its_cap_sends_overdue_requests_in_order_and_loses_none() {
-    let plan = profiling("p")
-        .arriving(Arrival::Constant { rate: 10.0 })
-        .cap(1)
-        .requests(10);
+    let plan = profiling("p").arriving(Arrival::constant(10.0)).cap(1).requests(10);
     let run = World::new(vec![plan]).run();
     assert_eq!(run.tally(0).succeeded, 10);
     // Due each 100 ms from 0.1 s, served one by one in 200 ms.
@@ -203,9 +200,7 @@ fn failures_and_simulated_disconnects_are_returns_like_any_other() {
 
 #[test]
 fn a_profiling_phase_that_sent_nothing_fails_the_run_in_one_line() {
-    let silent = profiling("quiet")
-        .arriving(Arrival::Constant { rate: 0.1 })
-        .lasting(ms(1_000));
+    let silent = profiling("quiet").arriving(Arrival::constant(0.1)).lasting(ms(1_000));
     let run = World::new(vec![silent, profiling("b").requests(1)]).run();
     let failure = run.outcome.failure.expect("the run failed");
     assert!(failure.contains("phase quiet sent no request in 1.000 s"), "{failure}");
@@ -214,9 +209,7 @@ fn a_profiling_phase_that_sent_nothing_fails_the_run_in_one_line() {
 
 #[test]
 fn a_warmup_that_sent_nothing_is_only_a_warning() {
-    let silent = warmup("quiet")
-        .arriving(Arrival::Constant { rate: 0.1 })
-        .lasting(ms(1_000));
+    let silent = warmup("quiet").arriving(Arrival::constant(0.1)).lasting(ms(1_000));
     let run = World::new(vec![silent, profiling("b").requests(1)]).run();
     assert_eq!(run.outcome.failure, None);
     assert_eq!(run.outcome.warnings.len(), 1);

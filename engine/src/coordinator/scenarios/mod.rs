@@ -1,8 +1,9 @@
-//! The scenarios of lifecycle, seamless transitions, interrupts and the profiler on simulated time.
+//! The scenarios of lifecycle, rates, seamless transitions, interrupts and the profiler on simulated time.
 
 mod interrupt;
 mod lifecycle;
 mod profiler;
+mod rates;
 mod seamless;
 
 use super::simulation::{Finished, HookScript, ms};

@@ -11,6 +11,7 @@ pub(in crate::coordinator) struct Finished {
     pub(super) end: Nanos,
     pub(in crate::coordinator) outcome: RunOutcome,
     pub(super) phases: Vec<Option<PhaseSummary>>,
+    pub(super) dropped: Vec<u64>,
     pub(super) peaks: Vec<(u64, u64)>,
     pub(in crate::coordinator) log: Vec<(Nanos, Entry)>,
     pub(in crate::coordinator) served: Vec<Served>,
@@ -45,6 +46,11 @@ impl Finished {
 
     pub(in crate::coordinator) fn run_end(&self) -> Nanos {
         self.end.since(self.epoch)
+    }
+
+    /// Arrivals that were dropped.
+    pub(in crate::coordinator) fn dropped(&self, index: usize) -> u64 {
+        self.dropped[index]
     }
 
     /// Most requests in flight that the phase had itself.

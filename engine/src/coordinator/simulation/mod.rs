@@ -90,6 +90,8 @@ struct PhaseWorld {
     stopped: bool,
     limit: u32,
     truth: Tally,
+    /// Arrivals that found no slot and were dropped.
+    dropped: u64,
     ended: Option<PhaseSummary>,
     /// Most requests in flight, of this phase alone and of all phases while it was the newest.
     peak: u64,
@@ -239,6 +241,7 @@ impl World {
             );
         };
         self.now = self.now.max(next);
+        self.drop_arrivals();
         if deadline.is_some_and(|at| at <= self.now) {
             self.tell(Event::Tick);
         } else if message.is_some_and(|at| at <= self.now) {
@@ -254,6 +257,19 @@ impl World {
         } else if let Some((_, index)) = send {
             self.send(index);
         }
+    }
+
+    /// Drops the arrivals that came since the last step and found no slot, in phases that want it.
+    fn drop_arrivals(&mut self) {
+        for (world, plan) in self.phases.iter_mut().zip(&self.plans) {
+            let is_full = world.truth.in_flight() >= u64::from(world.limit);
+            let is_past = |credit: &Credit| world.start + credit.intended < self.now;
+            while plan.drops_arrivals() && is_full && world.queue.front().is_some_and(is_past) {
+                world.queue.pop_front();
+                world.dropped += 1;
+            }
+        }
+        self.refill();
     }
 
     fn tell(&mut self, event: Event) {
@@ -293,6 +309,16 @@ impl World {
         let world = &mut self.phases[index];
         let credit = world.queue.pop_front().expect("the send was chosen from this queue");
         assert!(!world.stopped, "phase {index} sends after it stopped");
+        let credit = if self.plans[index].drops_arrivals() {
+            // Numbered when it starts, because nobody knows before which arrivals do.
+            Credit {
+                sequence: world.truth.sent,
+                image: self.cursor.image(),
+                ..credit
+            }
+        } else {
+            credit
+        };
         assert_eq!(credit.sequence, world.truth.sent, "phase {index} sends out of order");
         assert_eq!(
             credit.image,
@@ -351,6 +377,10 @@ impl World {
         });
         self.log.push((self.now, Entry::Sent(credit.phase)));
         self.publish(credit.phase);
+        if self.plans[index].drops_arrivals() {
+            // The last request leaves credits in the queue that nobody may take.
+            self.refill();
+        }
     }
 
     fn return_finished(&mut self) {
@@ -401,6 +431,7 @@ impl World {
             end: self.now,
             outcome: self.machine.outcome().clone(),
             phases: self.phases.iter().map(|world| world.ended.clone()).collect(),
+            dropped: self.phases.iter().map(|world| world.dropped).collect(),
             peaks: self.phases.iter().map(|world| (world.peak, world.peak_all)).collect(),
             log: self.log,
             served: self.served,

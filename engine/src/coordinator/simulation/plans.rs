@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
-use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use crate::plan::{Arrival, CancellationPlan, DrainRule, OnCap, PhaseKind, PhasePlan, StopRule};
 use crate::units::Nanos;
 
 pub(in crate::coordinator) const fn ms(millis: u64) -> Nanos {
@@ -19,6 +19,7 @@ fn phase(name: &str, kind: PhaseKind) -> PhasePlan {
         kind,
         arrival: Arrival::ClosedLoop,
         concurrency: NonZeroU32::new(4),
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
@@ -67,6 +68,11 @@ impl PhasePlan {
 
     pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
         self.arrival = arrival;
+        self
+    }
+
+    pub(in crate::coordinator) fn dropping(mut self) -> Self {
+        self.on_cap = OnCap::Drop;
         self
     }
 

@@ -113,14 +113,23 @@ impl World {
             if world.stopped || world.exhausted {
                 continue;
             }
+            let plan = &self.plans[index];
+            let phase = plan.id;
+            if plan.drops_arrivals() && plan.stop.requests == Some(world.truth.sent) {
+                world.exhausted = true;
+                world.queue.clear();
+                let issued = world.truth.sent;
+                self.post(self.now, Event::CreditsExhausted { phase, issued });
+                continue;
+            }
             while world.queue.len() < QUEUE_CAPACITY
                 && let Some(credit) = pacer.next()
             {
                 world.queue.push_back(credit);
             }
-            if pacer.peek_intended().is_none() {
+            if pacer.peek_intended().is_none() && !plan.drops_arrivals() {
                 world.exhausted = true;
-                let (phase, issued) = (self.plans[index].id, pacer.issued());
+                let issued = pacer.issued();
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
             }
         }

@@ -146,10 +146,10 @@ fn stop_and_drain_rules_follow_the_written_fields() {
             DrainRule::Unbounded
         ]
     );
-    assert_eq!(plan.phases[0].arrival, Arrival::Poisson { rate: 5.0 });
+    assert_eq!(plan.phases[0].arrival, Arrival::poisson(5.0));
     assert_eq!(
-        (plan.phases[1].arrival, plan.phases[1].concurrency),
-        (Arrival::Constant { rate: 2.0 }, None)
+        (plan.phases[1].arrival.clone(), plan.phases[1].concurrency),
+        (Arrival::constant(2.0), None)
     );
     assert!(plan.phases[1].seamless);
 }
