@@ -4,7 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::{Arrival, CancellationPlan, DrainRule, OnCap, PhaseKind, PhasePlan, RatePlan, StopRule};
+use ringload_engine::plan::{
+    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, RatePlan,
+    StopRule,
+};
 use ringload_engine::units::Nanos;
 
 /// A phase under construction. Profiling, not seamless, drained without a limit of time unless told otherwise.
@@ -29,6 +32,7 @@ impl Phase {
             drain: DrainRule::WhileProgressing,
             seamless: false,
             cancellation: None,
+            limits: LimitPlan::default(),
         })
     }
 
@@ -105,6 +109,40 @@ impl Phase {
     #[must_use]
     pub fn seamless(mut self) -> Self {
         self.0.seamless = true;
+        self
+    }
+
+    /// Caps the requests between their start and their first content.
+    #[must_use]
+    pub fn prefilling(mut self, prefills: u32) -> Self {
+        self.0.limits.prefill = NonZeroU32::new(prefills);
+        self
+    }
+
+    /// Raises the concurrency from 1 in this time.
+    #[must_use]
+    pub fn ramped(mut self, duration: Duration, strategy: RampStrategy) -> Self {
+        self.0.limits.concurrency_ramp = Some(RampPlan {
+            duration: nanos(duration),
+            strategy,
+        });
+        self
+    }
+
+    /// Raises the prefill limit from 1 in this time.
+    #[must_use]
+    pub fn prefill_ramped(mut self, duration: Duration, strategy: RampStrategy) -> Self {
+        self.0.limits.prefill_ramp = Some(RampPlan {
+            duration: nanos(duration),
+            strategy,
+        });
+        self
+    }
+
+    /// Ends the run when more than this share of answers are failures.
+    #[must_use]
+    pub fn failing_at(mut self, threshold: f64) -> Self {
+        self.0.limits.failure_threshold = Some(threshold);
         self
     }
 

@@ -16,6 +16,7 @@ mod endpoint;
 mod free;
 mod headers;
 mod hooks;
+mod limits;
 mod models;
 mod output;
 mod parse;
@@ -43,6 +44,7 @@ pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use limits::Limits;
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
@@ -258,7 +260,8 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
     let dataset = dataset::decode(section);
-    let phases = phases::decode(section);
+    let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
+    let phases = phases::decode(section, streaming);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);

@@ -1,6 +1,7 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
 use super::decode::{Bounds, Field, Section};
+use super::limits::{self, Limits};
 use super::phase_names::{self, Identity};
 use super::ramp::{self, Ramp};
 use super::rate::{self, Rate};
@@ -128,6 +129,8 @@ pub struct Phase {
     pub grace_period_s: Option<f64>,
     /// Simulated disconnects.
     pub cancellation: Option<Cancellation>,
+    /// Further limits.
+    pub limits: Limits,
     /// Whether the phase starts beside the drain of the one before.
     pub seamless: bool,
 }
@@ -148,8 +151,8 @@ const WARMUP: Prefill = Prefill {
     kind: PhaseKind::Warmup,
 };
 
-/// The phases in order; those with mistakes are missing.
-pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
+/// The phases in order; those with mistakes are missing. `streaming` is what the endpoint says, if it could be read.
+pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Phase> {
     // A short form beside the list is reported, and neither is trusted.
     if benchmark.exclusive("phases", "profiling") | benchmark.exclusive("phases", "warmup") {
         return Vec::new();
@@ -177,7 +180,7 @@ pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
     let read: Vec<(Option<Identity<'_>>, Option<Phase>)> = items
         .iter()
         .enumerate()
-        .map(|(index, (field, prefill))| one(field, *prefill, index == 0))
+        .map(|(index, (field, prefill))| one(field, *prefill, index == 0, streaming))
         .collect();
     let (identities, phases): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let list = benchmark
@@ -235,7 +238,12 @@ const SMOOTHNESS: Bounds = Bounds {
     ..Bounds::NOT_NEGATIVE
 };
 
-fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
+fn one<'t>(
+    field: &Field<'t>,
+    prefill: Option<Prefill>,
+    is_first: bool,
+    streaming: Option<bool>,
+) -> (Option<Identity<'t>>, Option<Phase>) {
     let Some(section) = field.section(&PHASE) else {
         return (None, None);
     };
@@ -253,10 +261,15 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     }
     let load = load(&section);
     let rate_ramp = section.field("rate_ramp").and_then(|field| ramp::decode(&field));
-    let concurrency = section
-        .field("concurrency")
-        .and_then(|field| field.integer(1, u32::MAX.into()));
+    let written = section.field("concurrency");
+    let concurrency = written.as_ref().map(|field| field.integer(1, u32::MAX.into()));
+    // A closed loop without a number is one request at a time; an open loop without one has no cap.
+    let concurrency = match concurrency {
+        Some(read) => read,
+        None => matches!(load, Some(PhaseType::Concurrency)).then_some(1),
+    };
     let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
+    let limits = limits::decode(&section, concurrency, streaming);
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())
@@ -291,18 +304,12 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     });
     let cancellation = section.field("cancellation").and_then(|field| cancellation(&field));
     let phase = (|| {
-        let load = load?;
-        // A closed loop without a number is one request at a time; an open loop without one has no cap.
-        let concurrency = match load {
-            PhaseType::Concurrency => concurrency.or(Some(1)),
-            _ => concurrency,
-        };
         Some(Phase {
             at: section.start,
             path: field.path.clone(),
             name: identity.name.as_ref()?.1.to_string(),
             kind: identity.kind?,
-            load,
+            load: load?,
             rate_ramp,
             concurrency,
             on_cap,
@@ -311,6 +318,7 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
             duration_s,
             grace_period_s,
             cancellation,
+            limits,
             seamless,
         })
     })();

@@ -11,6 +11,10 @@ pub(super) enum Purpose {
     Arrival,
     /// Which requests are cancelled.
     Cancellation,
+    /// Steps of a concurrency ramp.
+    ConcurrencyRamp,
+    /// Steps of a prefill ramp.
+    PrefillRamp,
     /// Steps of a rate ramp.
     RateRamp,
 }
@@ -21,6 +25,8 @@ impl Purpose {
         match self {
             Self::Arrival => "arrival",
             Self::Cancellation => "cancellation",
+            Self::ConcurrencyRamp => "concurrency_ramp",
+            Self::PrefillRamp => "prefill_ramp",
             Self::RateRamp => "rate_ramp",
         }
     }

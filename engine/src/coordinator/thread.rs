@@ -146,7 +146,14 @@ impl Coordinator {
             .and_then(NonZeroU32::new);
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
+            machine: Machine::new(
+                &plan.phases,
+                profiler,
+                MachineSettings {
+                    seed: plan.seed,
+                    ..MachineSettings::default()
+                },
+            ),
             seen: vec![Tally::default(); plan.phases.len()],
             arrivals: plan
                 .phases
@@ -287,6 +294,7 @@ impl Coordinator {
                     });
                 }
             }
+            Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {
                 self.exchange.gates[phase.index()].stop(now);
                 self.close(phase);

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_synthetic};
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, OnCap, PhaseKind,
-    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook, StopRule,
-    Target, Verification, advice, authorization, directory, echo, readiness,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
+    StopRule, Target, Verification, advice, authorization, directory, echo, readiness,
 };
 use crate::config::{
     self, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, Url,
@@ -296,9 +296,19 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
+            limits: limits(&phase.limits),
         }
     };
     written.iter().enumerate().map(resolve).collect()
+}
+
+fn limits(limits: &config::Limits) -> LimitPlan {
+    LimitPlan {
+        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        concurrency_ramp: limits.concurrency_ramp.map(ramp),
+        prefill_ramp: limits.prefill_ramp.map(ramp),
+        failure_threshold: limits.failed_request_threshold,
+    }
 }
 
 /// When requests of a phase start. A ramp without a duration to speak of still has one.

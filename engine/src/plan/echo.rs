@@ -190,6 +190,13 @@ fn phase(phase: &Phase) -> Value {
         ("requests", phase.requests.map(Value::from)),
         ("sessions", phase.sessions.map(Value::from)),
         ("concurrency", phase.concurrency.map(Value::from)),
+        ("prefill_concurrency", phase.limits.prefill_concurrency.map(Value::from)),
+        ("concurrency_ramp", phase.limits.concurrency_ramp.map(ramp)),
+        ("prefill_ramp", phase.limits.prefill_ramp.map(ramp)),
+        (
+            "failed_request_threshold",
+            phase.limits.failed_request_threshold.map(Value::from),
+        ),
         ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
         ("rate", constant.map(Value::from)),
         ("rate_series", points.map(|points| rate_series(points))),

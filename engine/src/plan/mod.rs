@@ -18,8 +18,7 @@ mod target;
 pub use crate::config::{ConnectionReuse, ReadinessMode};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
-
-pub use phase::{CancellationPlan, DrainRule, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
+pub use phase::{CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 

@@ -75,6 +75,19 @@ pub struct RampPlan {
     pub strategy: RampStrategy,
 }
 
+/// What a phase limits beside its concurrency.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LimitPlan {
+    /// Most requests over all cores that have been started and have no content yet; `None` is unlimited.
+    pub prefill: Option<NonZeroU32>,
+    /// How the concurrency rises from 1; at once without it. Only beside a concurrency.
+    pub concurrency_ramp: Option<RampPlan>,
+    /// How the prefill limit rises from 1; at once without it. Only beside a prefill limit.
+    pub prefill_ramp: Option<RampPlan>,
+    /// The run ends when more than this share of the phase's answers, 0 to 1, are failures.
+    pub failure_threshold: Option<f64>,
+}
+
 /// One phase, resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasePlan {
@@ -100,6 +113,8 @@ pub struct PhasePlan {
     pub seamless: bool,
     /// Simulated disconnects; `None` draws nothing.
     pub cancellation: Option<CancellationPlan>,
+    /// Further limits.
+    pub limits: LimitPlan,
 }
 
 impl PhasePlan {

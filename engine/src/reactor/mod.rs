@@ -10,6 +10,7 @@ mod deadline;
 mod failure;
 mod health;
 mod pacing;
+mod prefill;
 mod ramp;
 mod recorder;
 mod routes;

@@ -247,7 +247,9 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
-                    uncapped: !phase.arrival.is_closed_loop() && phase.concurrency.is_none(),
+                    uncapped: !phase.arrival.is_closed_loop()
+                        && phase.concurrency.is_none()
+                        && phase.limits.prefill.is_none(),
                     client: None,
                 })
                 .collect(),
@@ -368,7 +370,7 @@ impl Collector {
             }
         };
         let aggregate = scope::ScopeReport {
-            was_cancelled: matches!(end, RunEnd::Interrupted),
+            was_cancelled: matches!(end, RunEnd::Interrupted | RunEnd::ThresholdMissed(_)),
             incomplete_reason: end.incomplete_reason(),
             ..of_kind(PhaseKind::Profiling)
         };

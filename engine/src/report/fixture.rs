@@ -8,7 +8,7 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -42,6 +42,7 @@ pub(crate) fn plan() -> Plan {
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     };
     let entry = |number: u32| RequestImage {
         tail: BODY.as_bytes().into(),

@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{Arrival, DrainRule, OnCap, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
     use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
@@ -147,6 +147,7 @@ mod tests {
             on_cap: OnCap::Wait,
             seamless,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 

@@ -77,14 +77,16 @@ pub(super) fn write(
         .chain(lost)
         .collect();
     let mut failure = (!reasons.is_empty()).then(|| reasons.join("; "));
-    let end = match (&failure, signal) {
-        (_, Some(_)) => RunEnd::Interrupted,
-        (Some(reason), None) => RunEnd::Failed(reason.clone()),
-        (None, None) => RunEnd::Complete,
+    let threshold_missed = ended.coordinator.outcome.threshold_missed.clone();
+    let end = match (&failure, &threshold_missed, signal) {
+        (_, _, Some(_)) => RunEnd::Interrupted,
+        (Some(reason), _, None) => RunEnd::Failed(reason.clone()),
+        (None, Some(line), None) => RunEnd::ThresholdMissed(line.clone()),
+        (None, None, None) => RunEnd::Complete,
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
     // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
-    if failure.is_none() && signal.is_none() {
+    if failure.is_none() && signal.is_none() && threshold_missed.is_none() {
         failure = in_vain(&report.aggregate);
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
@@ -114,6 +116,7 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        threshold_missed,
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }

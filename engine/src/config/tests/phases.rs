@@ -126,13 +126,7 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         ".exclude_from_results",
         "contradicts",
     );
-    for key in [
-        "prefill_concurrency",
-        "concurrency_ramp",
-        "failed_request_threshold",
-        "adaptive_scale",
-        "sla",
-    ] {
+    for key in ["adaptive_scale", "sla"] {
         phase_mistake(
             &format!("type: concurrency, {stop}, {key}: 1"),
             key,

@@ -97,6 +97,7 @@ fn s06_a_grace_period_of_zero_cuts_at_the_end_of_the_duration() {
 fn s06_a_silent_request_is_cut_after_the_stall_timeout_and_a_live_one_is_not() {
     let settings = MachineSettings {
         drain_stall_timeout: ms(5_000),
+        ..MachineSettings::default()
     };
     let run = World::build(vec![profiling("p").cap(2).lasting(ms(1_000))], false, settings)
         .serving(|_, sequence| {
@@ -150,6 +151,24 @@ fn s08_the_first_of_duration_and_requests_ends_the_sending() {
         (StopReason::Duration, 12)
     );
     assert_eq!(by_duration.sending_complete(0), ms(500));
+}
+
+#[test]
+fn s11_a_cut_that_takes_long_is_waited_for_and_the_next_phase_has_all_its_slots() {
+    // Nothing completes a phase by force: a core cuts its own requests and cannot fail to, so the counts stay exact however late it answers.
+    let a = profiling("a").cap(4).lasting(ms(1_000)).grace(ms(500));
+    let run = World::new(vec![a, profiling("b").cap(4).requests(8)])
+        .serving(|phase, _| {
+            if phase.0 == 0 {
+                Reply::Hang
+            } else {
+                Reply::After(ms(200))
+            }
+        })
+        .cuts_after(ms(12_000))
+        .run();
+    assert_eq!((run.tally(0).truncated, run.end(0)), (4, ms(13_500)));
+    assert_eq!((run.start(1), run.peak(1), run.tally(1).succeeded), (ms(13_500), 4, 8));
 }
 
 #[test]

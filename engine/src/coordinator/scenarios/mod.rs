@@ -2,6 +2,7 @@
 
 mod interrupt;
 mod lifecycle;
+mod limits;
 mod profiler;
 mod rates;
 mod seamless;

@@ -12,7 +12,7 @@ pub(in crate::coordinator) struct Finished {
     pub(in crate::coordinator) outcome: RunOutcome,
     pub(super) phases: Vec<Option<PhaseSummary>>,
     pub(super) dropped: Vec<u64>,
-    pub(super) peaks: Vec<(u64, u64)>,
+    pub(super) peaks: Vec<(u64, u64, u64)>,
     pub(in crate::coordinator) log: Vec<(Nanos, Entry)>,
     pub(in crate::coordinator) served: Vec<Served>,
 }
@@ -61,6 +61,11 @@ impl Finished {
     /// Most requests in flight over all phases right after a send of this phase.
     pub(in crate::coordinator) fn peak_all(&self, index: usize) -> u64 {
         self.peaks[index].1
+    }
+
+    /// Most requests without content over all phases right after a send of this phase.
+    pub(in crate::coordinator) fn peak_prefill(&self, index: usize) -> u64 {
+        self.peaks[index].2
     }
 
     /// Starts of the phase's requests in order.

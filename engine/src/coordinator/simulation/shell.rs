@@ -26,6 +26,19 @@ impl World {
                 );
                 world.limit = limit;
             }
+            Action::SetPrefillLimit { phase, limit } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && !world.stopped && self.plans[phase.index()].limits.prefill.is_some(),
+                    "prefill limit for phase {phase:?} which does not send or has none"
+                );
+                assert!(
+                    limit > world.prefill_limit,
+                    "prefill limit of phase {phase:?} went from {} to {limit}",
+                    world.prefill_limit
+                );
+                world.prefill_limit = limit;
+            }
             Action::StopIssuing { phase } => {
                 let world = &mut self.phases[phase.index()];
                 assert!(
