@@ -24,7 +24,11 @@ while [ $# -gt 0 ]; do
     case $1 in
         --smoke) smoke=1 ;;
         --repeats) repeats=${2:?--repeats needs a number} && shift ;;
-        --with-aiperf) aiperf=${2:?--with-aiperf needs a virtual environment}/bin/aiperf && shift ;;
+        --with-aiperf)
+            aiperf=${2:?--with-aiperf needs a virtual environment} && shift
+            # The caller's path, and figures.bash has gone elsewhere.
+            aiperf=$(cd "$OLDPWD" && realpath -m -- "$aiperf")/bin/aiperf
+            ;;
         P[1-4] | P7 | P9) figures+=("$1") ;;
         *) usage ;;
     esac

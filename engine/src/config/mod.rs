@@ -9,6 +9,7 @@
 //! values mean together is decided in [`plan`](crate::plan).
 
 mod adaptive;
+mod control_flags;
 mod dataset;
 mod decode;
 mod diagnostic;
@@ -24,6 +25,7 @@ mod phase_names;
 mod phases;
 mod ramp;
 mod rate;
+mod readiness;
 mod scalar;
 mod schema;
 mod secret;
@@ -39,22 +41,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
+pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
 pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::{ConnectionReuse, Endpoint};
+pub use endpoint::{Address, ConnectionReuse, Endpoint};
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
+pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
 pub use tree::Position;
 pub use url::Url;
 
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
-pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
+pub use secret::redact_url;
+pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
 use decode::{Field, Section};

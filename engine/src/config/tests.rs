@@ -8,6 +8,7 @@ mod endpoint;
 mod limits;
 mod phases;
 mod random;
+mod rates;
 mod sections;
 
 /// A complete config whose sections can be replaced.

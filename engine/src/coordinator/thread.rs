@@ -26,8 +26,9 @@ use crate::units::Nanos;
 /// Longest sleep. A gate holds what a core can send in several of these.
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
-const HOOK_PATIENCE: Nanos = Nanos::from_secs(3);
+/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds, and a profiler whose
+/// start was given up has to be stopped in what is left of them.
+const HOOK_PATIENCE: Nanos = Nanos::from_millis(2_500);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;
@@ -61,8 +62,8 @@ pub(crate) struct CoordinatorReport {
     pub(crate) samples_lost: u64,
     /// What the time of each phase was like, by phase.
     pub(crate) surroundings: Vec<Surroundings>,
-    /// A control call was still without an answer when the interrupted run ended.
-    pub(crate) hook_abandoned: bool,
+    /// When the user ended the run.
+    pub(crate) interrupted: Option<Nanos>,
     /// Processor time of the coordinator's thread.
     pub(crate) busy: Nanos,
 }
@@ -113,7 +114,6 @@ pub(crate) struct Coordinator {
     interrupted: Option<Nanos>,
     /// A control call without an answer.
     outstanding: Option<HookCall>,
-    hook_abandoned: bool,
     run_ended: bool,
 }
 
@@ -181,7 +181,6 @@ impl Coordinator {
             ended: Vec::new(),
             interrupted: None,
             outstanding: None,
-            hook_abandoned: false,
             run_ended: false,
         }
     }
@@ -223,7 +222,7 @@ impl Coordinator {
                 .sum(),
             arrivals: self.arrivals,
             surroundings: self.watch.into_surroundings(),
-            hook_abandoned: self.hook_abandoned,
+            interrupted: self.interrupted,
             busy: thread_cpu(),
         }
     }
@@ -294,7 +293,6 @@ impl Coordinator {
         }
         let patience_is_over = self.interrupted.is_some_and(|at| now.since(at) > HOOK_PATIENCE);
         if patience_is_over && let Some(call) = self.outstanding.take() {
-            self.hook_abandoned = true;
             let result = Err(format!("no answer within {HOOK_PATIENCE} of the interrupt; given up"));
             self.tell(Event::HookAnswered { call, result }, now);
         }

@@ -10,10 +10,11 @@ use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    StopRule, Verification, adaptive, advice, authorization, directory, echo,
+    StopRule, Target, Verification, adaptive, advice, authorization, directory, echo, readiness,
 };
 use crate::config::{
-    self, AdaptiveVariable, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
+    self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
+    Position, Url,
 };
 use crate::dataset::{LengthDistribution, Synthetic};
 use crate::id::PhaseId;
@@ -59,12 +60,15 @@ pub struct BuildOptions {
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let endpoint = &config.endpoint;
-    let server = match &options.target_override {
-        None => TargetParts::of(&endpoint.url),
-        Some(text) => replacement(config, text)?,
-    };
-    let tls = verification(config, options, &server)?;
-    let target = target::resolve(&server, &endpoint.url, endpoint.path.as_deref());
+    let replacement = options.target_override.as_deref();
+    let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
+    let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
+    let tls = verification(config, options, &server(&endpoint.urls[0].url))?;
+    let targets: Vec<Target> = endpoint
+        .urls
+        .iter()
+        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref()))
+        .collect();
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
     let length = |length| match length {
@@ -73,7 +77,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     };
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let inputs = RenderInputs {
-        target: &target,
+        targets: &targets,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
         close_after: connection_reuse == ConnectionReuse::Never,
@@ -90,6 +94,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
     );
     let requests = render_synthetic(&inputs, &dataset).map_err(|error| render_mistake(config, &error))?;
+    let readiness = readiness::plan(config, &targets);
     let directory = options
         .output_directory
         .clone()
@@ -118,10 +123,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
             tls,
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
-            target,
+            targets,
         },
         requests,
         phases,
+        readiness,
         hooks: hooks(config),
         artifacts: ArtifactPlan {
             directory,
@@ -130,7 +136,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
-        input_config: echo::input_config(config, options.output_directory.as_deref(), &server),
+        input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: options.command.clone(),
         warnings,
     })
@@ -138,9 +144,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
 
 /// The server that takes the place of the file's. It speaks plain HTTP, so the file must not ask for TLS: what is measured would not be what
 /// was written.
-fn replacement(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
+fn replacement_of(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
     let server = TargetParts::parse(text).map_err(|message| without_place(config, message))?;
-    if TargetParts::of(&config.endpoint.url).is_secure() && !server.is_secure() {
+    if TargetParts::of(&config.endpoint.urls[0].url).is_secure() && !server.is_secure() {
         let message = format!(
             "an https address cannot be replaced with the plain server {}: it speaks no TLS; write http:// for runs with --mock",
             server.origin()

@@ -106,7 +106,7 @@ pub struct PhasePlan {
     pub arrival: Arrival,
     /// Most requests in flight over all cores; `None` is unlimited but still counted.
     pub concurrency: Option<NonZeroU32>,
-    /// What becomes of an arrival beyond it; means something beside a schedule and a concurrency only.
+    /// What becomes of an arrival that finds no slot, or no prefill slot; means something beside a schedule and such a limit only.
     pub on_cap: OnCap,
     /// What ends the sending.
     pub stop: StopRule,
@@ -123,6 +123,7 @@ pub struct PhasePlan {
 impl PhasePlan {
     /// Whether arrivals that find no slot are dropped.
     pub fn drops_arrivals(&self) -> bool {
-        self.on_cap == OnCap::Drop && !self.arrival.is_closed_loop() && self.concurrency.is_some()
+        let has_limit = self.concurrency.is_some() || self.limits.prefill.is_some();
+        self.on_cap == OnCap::Drop && !self.arrival.is_closed_loop() && has_limit
     }
 }

@@ -3,6 +3,8 @@
 mod body;
 mod head;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::{Conversations, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
@@ -21,8 +23,8 @@ pub const MAX_DATASET_BYTES: u64 = 4 << 30;
 /// What request bytes are made from.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderInputs<'a> {
-    /// Where requests go: gives the request line and `Host`.
-    pub target: &'a Target,
+    /// Where requests go: gives the request lines and `Host`.
+    pub targets: &'a [Target],
     /// Model name, as the server knows it.
     pub model: &'a str,
     /// Whether requests ask for an event stream.
@@ -183,7 +185,7 @@ pub fn render_conversations(
 
 /// What all requests of a data set have in common.
 struct Parts {
-    head: Vec<u8>,
+    heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
 }
@@ -191,7 +193,7 @@ struct Parts {
 impl Parts {
     fn new(inputs: &RenderInputs<'_>) -> Result<Self, RenderError> {
         Ok(Self {
-            head: head::render_head(inputs)?,
+            heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::chat(inputs)?,
         })
@@ -220,7 +222,7 @@ impl Parts {
             return Err(RenderError::NoEntries);
         }
         Ok(RequestImages {
-            head: self.head.into(),
+            heads: self.heads.into(),
             ids: self.ids.into(),
             entries: entries.into(),
             conversations: index.finish().into(),

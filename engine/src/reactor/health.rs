@@ -379,6 +379,30 @@ mod tests {
     }
 
     #[test]
+    fn an_arrival_found_no_slot_if_the_one_that_it_would_take_was_not_free_yet() {
+        let mut plan = phase(Some(2));
+        plan.arrival = Arrival::constant(1.0);
+        let mut health = Health::new(&[plan], 64);
+        health.granted(0, (1, ms(10)), ms(11), Parts::default);
+        assert!(health.found_no_slot(0, ms(9)), "the phase had none yet");
+        assert!(!health.found_no_slot(0, ms(10)));
+        health.started(0);
+        health.granted(0, (2, ms(30)), ms(31), Parts::default);
+        assert!(health.found_no_slot(0, ms(29)) && !health.found_no_slot(0, ms(30)));
+        health.started(0);
+        health.returned(0, ms(50));
+        health.returned(0, ms(60));
+        assert!(health.found_no_slot(0, ms(49)) && !health.found_no_slot(0, ms(50)));
+        health.started(0);
+        assert!(health.found_no_slot(0, ms(59)), "the slot that is left came later");
+        assert_eq!(
+            health.ready(0, Some(ms(55)), Nanos::ZERO, ms(61)),
+            ms(60),
+            "before that it was not for the client to send"
+        );
+    }
+
+    #[test]
     fn notes_of_free_slots_never_grow_beyond_the_limit() {
         let (mut health, _) = open(Some(3));
         let room = health.phases[0].free.left.capacity();

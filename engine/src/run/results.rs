@@ -167,7 +167,7 @@ fn unsent<'a>(plan: &'a Plan, arrivals: &'a [Option<UnsentArrivals>]) -> impl It
         });
         let dropped = (dropped > 0).then(|| {
             format!(
-                "phase {}: {dropped} arrivals found its concurrency taken and were dropped (on_cap: drop)",
+                "phase {}: {dropped} arrivals found no slot and were dropped (on_cap: drop)",
                 phase.name
             )
         });

@@ -33,7 +33,7 @@ fn with_phases(phases: &str) -> Plan {
 
 /// The request line and headers of a plan.
 fn head(plan: &Plan) -> String {
-    String::from_utf8(plan.requests.head.to_vec()).expect("heads are ASCII here")
+    String::from_utf8(plan.requests.heads[0].to_vec()).expect("heads are ASCII here")
 }
 
 #[test]
@@ -117,8 +117,11 @@ fn the_seed_workflow_becomes_four_phases() {
             delay: Nanos::ZERO
         })
     );
-    assert_eq!(plan.endpoint.target.url, "http://localhost:8000/v1/chat/completions");
-    assert_eq!(plan.endpoint.target.origin, "http://localhost:8000");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://localhost:8000/v1/chat/completions"
+    );
+    assert_eq!(plan.endpoint.targets[0].origin, "http://localhost:8000");
     assert!(plan.artifacts.directory.ends_with("artifacts/multi-phase") && plan.artifacts.directory.is_absolute());
 }
 
@@ -165,7 +168,7 @@ fn authorisation_comes_from_headers_or_key_or_url() {
         "{}",
         head(&basic)
     );
-    assert_eq!(basic.endpoint.target.url, "http://h:1/v1/chat/completions?x=1");
+    assert_eq!(basic.endpoint.targets[0].url, "http://h:1/v1/chat/completions?x=1");
     let own = with_endpoint("url: h, api_key: k, headers: {authorization: mine, X-A: 5, Accept: x}");
     assert!(head(&own).contains("authorization: mine\r\n") && !head(&own).contains("Bearer"));
     let control = [("authorization", "mine"), ("X-A", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -180,7 +183,10 @@ fn another_server_takes_the_place_of_host_and_port() {
         ..options()
     };
     let plan = build(&config, &mock).expect("the plan is sound");
-    assert_eq!(plan.endpoint.target.url, "http://127.0.0.1:4000/v1/chat/completions");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://127.0.0.1:4000/v1/chat/completions"
+    );
     assert!(head(&plan).contains("Host: 127.0.0.1:4000\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "http://127.0.0.1:4000/v1");
     let bad = BuildOptions {
@@ -204,7 +210,7 @@ fn https_is_verified_as_the_user_says_and_warned_about_when_not() {
     let built = |verification| build(&config, &with(verification)).expect("the plan is sound");
     let plan = built(None);
     assert_eq!(plan.endpoint.tls, Some(Verification::SystemRoots));
-    assert_eq!((plan.endpoint.target.port, plan.warnings.len()), (443, 0));
+    assert_eq!((plan.endpoint.targets[0].port, plan.warnings.len()), (443, 0));
     assert!(head(&plan).contains("Host: prod\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "https://prod/v1");
     let file = Verification::CaFile("roots.pem".into());
@@ -371,6 +377,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
          use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
+         - {{name: g, kind: profiling, type: gamma, smoothness: 0.5, rate: 4, rate_ramp: 5, concurrency: 2, on_cap: drop, requests: 3}}\n    \
+         - {{name: s, kind: profiling, type: poisson, rate_series: [{{time_s: 1, qps: 2}}, {{time_s: 3, qps: 4}}], requests: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
@@ -382,7 +390,7 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         (again.hooks.reset_kv_cache, again.hooks.server_profiler)
     );
     assert_eq!(first.artifacts, again.artifacts);
-    assert_eq!(first.requests.head, again.requests.head);
+    assert_eq!(first.requests.heads, again.requests.heads);
     assert_eq!(first.requests.ids.template, again.requests.ids.template);
     assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
     assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
