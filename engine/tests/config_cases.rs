@@ -36,8 +36,10 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// The pipeline, with an environment in which the variables of the cases are unset.
+/// The pipeline, with an environment in which the variables of the cases are unset, in the directory of the cases: relative paths of datasets
+/// start there.
 fn resolve(file: &Path) -> Result<Plan, Diagnostics> {
+    std::env::set_current_dir(cases_directory()).expect("the directory of the cases is there");
     let bytes = std::fs::read(file).expect("the case is readable");
     let config = config::parse(&file.display().to_string(), &bytes, &|_| None)?;
     build(&config, &BuildOptions::default())
