@@ -29,6 +29,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
+        control: args.control.flags(),
     };
     let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
     let prepared = match engine::prepare(source, overrides) {
@@ -54,6 +55,12 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
     };
     let told = plan.warnings.clone();
     told.iter().for_each(|warning| console::warn(warning));
+    if let Some(readiness) = &plan.readiness {
+        console::note(&format!(
+            "waiting up to {} for each server and model to be ready",
+            readiness.timeout
+        ));
+    }
 
     let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
     let options = RunOptions {
@@ -191,7 +198,8 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
             if at == 0 {
                 program_name(&argument)
             } else {
-                quote(&argument)
+                // The path of a hook may carry a key in its query.
+                quote(&engine::redact_url(&argument))
             }
         })
         .collect();
@@ -221,6 +229,7 @@ fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control_args::ControlArgs;
 
     #[test]
     fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
@@ -268,6 +277,7 @@ mod tests {
             overwrite: false,
             fail_on_client_limited: false,
             random_seed: None,
+            control: ControlArgs::default(),
         };
         assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);
         assert_eq!(output_directory(&args(Some("a.yaml"), Some("out"))), Some("out".into()));
@@ -290,5 +300,12 @@ mod tests {
             .into_iter(),
         );
         assert_eq!(line, r"ringload profile --config 'it'\''s a file.yaml' '' '$HOME'");
+    }
+
+    #[test]
+    fn keys_in_paths_of_hooks_are_not_recorded() {
+        let words = ["ringload", "profile", "--reset-kv-cache-path=/reset?token=hidden"];
+        let line = command_line(words.map(String::from).into_iter());
+        assert!(line.contains("/reset?") && !line.contains("hidden"), "{line}");
     }
 }

@@ -8,6 +8,8 @@
 //! boolean is. A key is either read, refused by name ("not supported by ringload yet"), or unknown; none is passed over. What the
 //! values mean together is decided in [`plan`](crate::plan).
 
+mod adaptive;
+mod control_flags;
 mod dataset;
 mod dataset_file;
 mod decode;
@@ -25,6 +27,7 @@ mod phase_names;
 mod phases;
 mod ramp;
 mod rate;
+mod readiness;
 mod scalar;
 mod schema;
 mod secret;
@@ -39,10 +42,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
+pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
 pub use dataset::{Dataset, Length, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::{ConnectionReuse, Endpoint};
+pub use endpoint::{Address, ConnectionReuse, Endpoint};
 pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
@@ -50,13 +55,15 @@ pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
+pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
 pub use tree::Position;
 pub use url::Url;
 
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
-pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
+pub use secret::redact_url;
+pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
 use decode::{Field, Section};

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::dataset::{self, Dataset, NoDataset};
 use super::render::{RenderError, RenderInputs};
@@ -11,10 +12,11 @@ use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    Schedule, StopRule, Verification, Window, advice, authorization, directory, echo,
+    Schedule, StopRule, Target, Verification, Window, adaptive, advice, authorization, directory, echo, readiness,
 };
 use crate::config::{
-    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, ScheduleWindow,
+    self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
+    Position, ScheduleWindow, Url,
 };
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -57,17 +59,20 @@ pub struct BuildOptions {
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let endpoint = &config.endpoint;
-    let server = match &options.target_override {
-        None => TargetParts::of(&endpoint.url),
-        Some(text) => replacement(config, text)?,
-    };
-    let tls = verification(config, options, &server)?;
-    let target = target::resolve(&server, &endpoint.url, endpoint.path.as_deref());
+    let replacement = options.target_override.as_deref();
+    let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
+    let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
+    let tls = verification(config, options, &server(&endpoint.urls[0].url))?;
+    let targets: Vec<Target> = endpoint
+        .urls
+        .iter()
+        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref()))
+        .collect();
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let inputs = RenderInputs {
-        target: &target,
+        targets: &targets,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
         close_after: connection_reuse == ConnectionReuse::Never,
@@ -80,6 +85,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
     })?;
+    let readiness = readiness::plan(config, &targets);
     let directory = options
         .output_directory
         .clone()
@@ -108,10 +114,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
             tls,
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
-            target,
+            targets,
         },
         requests: dataset.images,
         phases,
+        readiness,
         hooks: hooks(config),
         artifacts: ArtifactPlan {
             directory,
@@ -120,7 +127,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
-        input_config: echo::input_config(config, options.output_directory.as_deref(), &server),
+        input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: options.command.clone(),
         warnings,
     })
@@ -128,9 +135,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
 
 /// The server that takes the place of the file's. It speaks plain HTTP, so the file must not ask for TLS: what is measured would not be what
 /// was written.
-fn replacement(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
+fn replacement_of(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
     let server = TargetParts::parse(text).map_err(|message| without_place(config, message))?;
-    if TargetParts::of(&config.endpoint.url).is_secure() && !server.is_secure() {
+    if TargetParts::of(&config.endpoint.urls[0].url).is_secure() && !server.is_secure() {
         let message = format!(
             "an https address cannot be replaced with the plain server {}: it speaks no TLS; write http:// for runs with --mock",
             server.origin()
@@ -264,7 +271,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             name: phase.name.clone(),
             kind,
             arrival,
-            concurrency: phase.concurrency.and_then(NonZeroU32::new),
+            concurrency: most(phase.concurrency, phase, AdaptiveVariable::Concurrency),
             on_cap: match phase.on_cap.unwrap_or_default() {
                 config::OnCap::Wait => OnCap::Wait,
                 config::OnCap::Drop => OnCap::Drop,
@@ -287,7 +294,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
-            limits: limits(&phase.limits),
+            limits: limits(phase),
         })
     };
     config.phases.iter().enumerate().map(resolve).collect()
@@ -340,12 +347,27 @@ fn schedule(
     })
 }
 
-fn limits(limits: &config::Limits) -> LimitPlan {
+/// A limit as written, or the highest value that a controller gives it.
+fn most(written: Option<u32>, phase: &Phase, variable: AdaptiveVariable) -> Option<NonZeroU32> {
+    let adaptive = phase.limits.adaptive.as_ref();
+    let controlled = adaptive.filter(|adaptive| adaptive.variable == variable);
+    controlled
+        .map(|adaptive| adaptive.max)
+        .or(written)
+        .and_then(NonZeroU32::new)
+}
+
+fn limits(phase: &Phase) -> LimitPlan {
+    let limits = &phase.limits;
     LimitPlan {
-        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        prefill: most(limits.prefill_concurrency, phase, AdaptiveVariable::PrefillConcurrency),
         concurrency_ramp: limits.concurrency_ramp.map(ramp),
         prefill_ramp: limits.prefill_ramp.map(ramp),
         failure_threshold: limits.failed_request_threshold,
+        adaptive: limits
+            .adaptive
+            .as_ref()
+            .map(|written| Arc::new(adaptive::resolve(written))),
     }
 }
 

@@ -4,6 +4,7 @@ mod body;
 mod head;
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -23,8 +24,8 @@ pub const MAX_DATASET_BYTES: u64 = 4 << 30;
 /// What request bytes are made from.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderInputs<'a> {
-    /// Where requests go: gives the request line and `Host`.
-    pub target: &'a Target,
+    /// Where requests go: gives the request lines and `Host`.
+    pub targets: &'a [Target],
     /// Model name, as the server knows it.
     pub model: &'a str,
     /// Whether requests ask for an event stream.
@@ -186,7 +187,7 @@ pub fn render_conversations(
 /// What all requests of a data set have in common.
 struct Parts<'a> {
     inputs: &'a RenderInputs<'a>,
-    head: Vec<u8>,
+    heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
 }
@@ -195,7 +196,7 @@ impl<'a> Parts<'a> {
     fn new(inputs: &'a RenderInputs<'a>) -> Result<Self, RenderError> {
         Ok(Self {
             inputs,
-            head: head::render_head(inputs)?,
+            heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::chat(inputs, None)?,
         })
@@ -225,7 +226,7 @@ impl<'a> Parts<'a> {
             return Err(RenderError::NoEntries);
         };
         Ok(RequestImages {
-            head: self.head.into(),
+            heads: self.heads.into(),
             ids: self.ids.into(),
             entries: entries.into(),
             order: Sampler::sequential(count),

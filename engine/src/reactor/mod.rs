@@ -233,7 +233,7 @@ type SharedTails = Arc<[Arc<[u8]>]>;
 
 fn shared_bytes(images: &RequestImages) -> (Arc<[u8]>, SharedTails) {
     let tails = images.entries.iter().map(|image| Arc::clone(&image.tail)).collect();
-    (Arc::clone(&images.head), tails)
+    (Arc::clone(&images.heads[0]), tails)
 }
 
 /// Makes a core over the driver of that kind and runs it to its end. Must be called on the core's own thread, for a ring belongs to the thread that

@@ -62,14 +62,14 @@ pub(crate) fn plan() -> Plan {
         models: vec!["m".to_owned()],
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
-            target: Target {
+            targets: vec![Target {
                 url: TARGET.to_owned(),
                 host: "127.0.0.1".to_owned(),
                 port: 8000,
                 authority: "127.0.0.1:8000".to_owned(),
                 path: "/v1/chat/completions".to_owned(),
                 origin: "http://127.0.0.1:8000".to_owned(),
-            },
+            }],
             streaming: true,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: None,
@@ -77,7 +77,7 @@ pub(crate) fn plan() -> Plan {
             control_headers: Vec::new(),
         },
         requests: RequestImages {
-            head: Arc::from(&b""[..]),
+            heads: Arc::from([Arc::from(&b""[..])]),
             ids: Arc::new(IdBlock {
                 template: Box::default(),
                 request_id_at: 0,
@@ -94,6 +94,7 @@ pub(crate) fn plan() -> Plan {
             phase(BASELINE, "baseline", Some(0)),
             phase(STRESS, "stress", Some(1)),
         ],
+        readiness: None,
         hooks: HookPlan::default(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare the directory, limits, address, ring         refused here, nothing was sent
-//! reset hook
+//! wait for the model, reset hook
 //! journal thread, one pinned thread per core, control thread, coordinator thread
 //! ... load; the calling thread only looks on ...
 //! join, merge, read the journal once, report, write
@@ -30,7 +30,7 @@ pub use live::{LivePhase, LiveSnapshot};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
-use crate::control::HookError;
+use crate::control::{HookError, NotReady};
 use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
@@ -114,6 +114,9 @@ pub enum RunError {
     /// A control hook failed before the load.
     #[error(transparent)]
     Control(#[from] HookError),
+    /// The model is not served.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// More cores than there are.
     #[error("--cores {wanted}: this process may use {available} processors; ask for 1 to {available}")]
     Cores {
@@ -197,9 +200,9 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let placement = placement::place(&plan.phases, &options.cores)?;
     let tls = plan.endpoint.tls.as_ref();
     let tls = tls
-        .map(|verification| TlsClient::new(&plan.endpoint.target.host, verification).map(Arc::new))
+        .map(|verification| TlsClient::new(&plan.endpoint.targets[0].host, verification).map(Arc::new))
         .transpose()?;
-    let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
+    let (target, sources) = (plan.endpoint.targets[0].clone(), options.source_addresses.clone());
     let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
         address::resolve(&target, &sources)
     })??;
@@ -237,10 +240,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let mut ended = load.join();
     // What follows is work for all processors.
     drop(caller);
-    if ended.coordinator.hook_abandoned {
-        let warning = hooks::stop_after_given_up_call(plan, host.tls.as_deref());
-        ended.coordinator.outcome.warnings.extend(warning);
-    }
+    ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
     let mut outcome = results::write(
         plan,
         &directory,
@@ -309,13 +309,14 @@ struct Started {
     board: Arc<LiveBoard>,
 }
 
-/// Resets the server's cache, if the plan says so, and starts the threads.
+/// Waits for the model and resets the server's cache, if the plan says so, and starts the threads.
 fn start_load(
     plan: &Plan,
     host: &mut Host,
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
+    hooks::await_model(plan, host.tls.as_deref(), &options.interrupt)?;
     let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
