@@ -60,7 +60,7 @@ impl<D: Driver> Core<D> {
     /// Starts a request that takes a prefill slot; `false` when there is none, or when it cannot be sent yet.
     pub(super) fn start_in_prefill(&mut self, credit: Credit, wanted: Option<Nanos>, ready: Nanos, now: Nanos) -> bool {
         // A slot must not be held while nothing can be sent.
-        let can_send = !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room());
+        let can_send = self.can_send();
         let Some(granted) = can_send.then(|| self.take_prefill(credit.phase, now)).flatten() else {
             return false;
         };

@@ -139,7 +139,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let count = processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
     let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
-    let routes = Routes::new(&host.addresses.peers, &host.addresses.sources);
+    let routes = Routes::new(&host.addresses.servers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in processors.iter().enumerate() {
