@@ -20,7 +20,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the workflow of a config file against a server and write its artifacts.
-    Profile(Profile),
+    Profile(Box<Profile>),
     /// Work with config files without sending anything.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -170,7 +170,7 @@ mod tests {
 
     fn profile(line: &str) -> Profile {
         match parse(line).expect("a valid command line").command {
-            Command::Profile(profile) => profile,
+            Command::Profile(profile) => *profile,
             other => panic!("{other:?}"),
         }
     }

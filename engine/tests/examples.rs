@@ -63,6 +63,9 @@ fn the_examples_show_what_they_are_named_after() {
         .map(|phase| phase.seamless)
         .collect();
     assert_eq!(seamless, [false, true, false]);
+    let ramp = &plan("ramp.yaml").phases[0].limits;
+    assert!(ramp.concurrency_ramp.is_some() && ramp.prefill.is_some() && ramp.failure_threshold.is_some());
+    assert!(plan("adaptive.yaml").phases[1].limits.adaptive.is_some());
     let rates = plan("rates.yaml").phases;
     let moves = |phase: &PhasePlan| match &phase.arrival {
         Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),

@@ -202,7 +202,7 @@ impl Parser {
                 let value = String::from_utf8_lossy(header.value).into_owned();
                 (header.name.to_owned(), value)
             };
-            request.headers.extend(head.headers.iter().map(|header| text(header)));
+            request.headers.extend(head.headers.iter().map(text));
         }
         let mut chunked = false;
         for header in head.headers.iter() {

@@ -7,7 +7,7 @@ use ringload_engine::plan::{RampPlan, RampStrategy, RatePlan};
 use ringload_engine::units::Nanos;
 use ringload_tests::books::Books;
 use ringload_tests::program::{Workplace, config};
-use ringload_tests::statistics::{deviation, mean};
+use ringload_tests::statistics::{deviation, mean, most_open};
 use ringload_tests::{Phase, Record, Run, Scenario, mock};
 use serde_json::Value;
 
@@ -206,7 +206,7 @@ fn arrivals_that_find_no_slot_to_the_end_are_dropped_if_that_is_wanted() {
             .run();
         // Due at 10, 20, ..., 490 ms: 49 arrivals, of which 4 found a slot.
         assert_eq!(arrivals(&run.summary("load")), [49, 4, 45, 0], "{cores} cores");
-        let said = "phase load: 45 arrivals found its concurrency taken and were dropped";
+        let said = "phase load: 45 arrivals found no slot and were dropped";
         assert!(
             run.outcome.warnings.iter().any(|line| line.starts_with(said)),
             "{:?}",
@@ -296,6 +296,40 @@ fn an_arrival_is_dropped_if_and_only_if_every_slot_is_taken() {
     }
     assert_eq!(arrivals(&run.summary("load")), [schedule.len() as u64, 80, dropped, 0]);
     assert!(dropped > 20, "{dropped}");
+}
+
+#[test]
+fn arrivals_that_find_no_prefill_slot_are_dropped_too() {
+    for cores in [1, 2] {
+        // A prefill takes six gaps, the rest of the answer much longer, and it holds nothing back.
+        let server = mock(|options| {
+            options.ttft = ms(60);
+            options.itl = ms(20);
+            options.osl = Some(20);
+        });
+        let run = Scenario::new(server.address())
+            .cores(cores)
+            .phase(Phase::constant("load", 100.0).prefilling(1).dropping().requests(6))
+            .run();
+        Books::complete(&run, &server);
+        let [scheduled, sent, dropped, unsent] = arrivals(&run.summary("load"));
+        assert_eq!((sent, unsent, scheduled), (6, 0, 6 + dropped), "{cores} cores");
+        assert!(dropped >= 15, "five prefills of six gaps, and {dropped} were dropped");
+        let times = intended(&run, "load");
+        let in_prefill: Vec<(u64, u64)> = run
+            .records_of("load")
+            .iter()
+            .map(|record| {
+                let first = record.metric_ns("time_to_first_token").expect("it succeeded");
+                (
+                    record.metadata.request_start_ns,
+                    record.metadata.request_start_ns + first,
+                )
+            })
+            .collect();
+        assert_eq!(most_open(&in_prefill), 1, "{cores} cores");
+        assert!(times[5] < 0.47 * 5.0, "answers hold nothing back: {times:?}");
+    }
 }
 
 #[test]

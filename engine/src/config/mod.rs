@@ -8,6 +8,7 @@
 //! boolean is. A key is either read, refused by name ("not supported by ringload yet"), or unknown; none is passed over. What the
 //! values mean together is decided in [`plan`](crate::plan).
 
+mod adaptive;
 mod control_flags;
 mod dataset;
 mod decode;
@@ -39,6 +40,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
 pub use dataset::{Dataset, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};

@@ -381,8 +381,13 @@ fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
         field.report(
             "a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key",
         );
-    } else if section.field("concurrency").is_none() && !section.is_accounted_for("concurrency") {
-        field.report("without a cap every arrival starts at once; add `concurrency` or remove the key");
+    } else if ["concurrency", "prefill_concurrency"]
+        .iter()
+        .all(|&key| section.field(key).is_none() && !section.is_accounted_for(key))
+    {
+        field.report(
+            "without a cap every arrival starts at once; add `concurrency` or `prefill_concurrency`, or remove the key",
+        );
     }
     field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[])
 }

@@ -226,6 +226,19 @@ pub(super) static PHASE: Schema = Schema {
         "prefill_concurrency",
         "prefill_ramp",
         "failed_request_threshold",
+        "sla",
+        "adaptive_scale",
+        "adaptive_control_variable",
+        "adaptive_control_min",
+        "adaptive_control_max",
+        "adaptive_assessment_period",
+        "adaptive_min_completed_requests",
+        "adaptive_sustain_duration",
+        "adaptive_scale_strategy_type",
+        "adaptive_scale_step_policy",
+        "adaptive_scale_base_step",
+        "adaptive_scale_max_step_multiplier",
+        "adaptive_scale_step_percent",
         "on_cap",
         "rate",
         "rate_series",
@@ -240,20 +253,7 @@ pub(super) static PHASE: Schema = Schema {
         refused("auto_offset", NEVER),
         refused("start_offset", NEVER),
         refused("end_offset", NEVER),
-        refused("sla", EMPTY),
         refused("timing_mode", NEVER),
-        refused("adaptive_scale", OFF),
-        refused("adaptive_control_variable", NEVER),
-        refused("adaptive_control_min", NEVER),
-        refused("adaptive_control_max", NEVER),
-        refused("adaptive_assessment_period", NEVER),
-        refused("adaptive_min_completed_requests", NEVER),
-        refused("adaptive_sustain_duration", NEVER),
-        refused("adaptive_scale_strategy_type", NEVER),
-        refused("adaptive_scale_step_policy", NEVER),
-        refused("adaptive_scale_base_step", NEVER),
-        refused("adaptive_scale_max_step_multiplier", NEVER),
-        refused("adaptive_scale_step_percent", NEVER),
         refused("trajectory_start_min_ratio", NEVER),
         refused("trajectory_start_max_ratio", NEVER),
         refused("burst_phase_starts", OFF),
@@ -286,6 +286,52 @@ pub(super) static RATE_SERIES: Schema = Schema {
 pub(super) static RATE_POINT: Schema = Schema {
     place: "benchmark.phases[].rate_series.points[]",
     keys: &["time_s", "qps"],
+    refused: &[],
+};
+
+/// `adaptive_scale` as a mapping.
+pub(super) static ADAPTIVE_SCALE: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale",
+    keys: &[
+        "enabled",
+        "control",
+        "strategy",
+        "sla",
+        "window",
+        "assessment_period",
+        "min_completed_requests",
+        "sustain_duration",
+        "control_variable",
+        "control_min",
+        "control_max",
+        "min_concurrency",
+        "max_concurrency",
+    ],
+    refused: &[],
+};
+
+pub(super) static ADAPTIVE_CONTROL: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale.control",
+    keys: &["variable", "min", "max"],
+    refused: &[],
+};
+
+pub(super) static ADAPTIVE_STRATEGY: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale.strategy",
+    keys: &[
+        "type",
+        "step_policy",
+        "base_step",
+        "max_step_multiplier",
+        "step_percent",
+    ],
+    refused: &[],
+};
+
+/// One service level in a list of them.
+pub(super) static SLA: Schema = Schema {
+    place: "benchmark.phases[].sla[]",
+    keys: &["metric_tag", "stat", "op", "threshold"],
     refused: &[],
 };
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
+use super::adaptive::{AdaptiveReport, Window};
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::live::LiveBoard;
 use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters};
+use crate::credit::{Command, Exchange, PhaseCounters, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
 use crate::plan::{PhasePlan, Plan};
@@ -55,6 +56,10 @@ pub(crate) struct CoordinatorReport {
     pub(crate) outcome: RunOutcome,
     /// What became of arrivals that were not sent, by phase; `None` in a closed loop, which has no arrivals.
     pub(crate) arrivals: Vec<Option<UnsentArrivals>>,
+    /// What controllers of phases did, by phase.
+    pub(crate) adaptive: Vec<(PhaseId, AdaptiveReport)>,
+    /// Requests that the controllers were not told of, because too many ended at once.
+    pub(crate) samples_lost: u64,
     /// What the time of each phase was like, by phase.
     pub(crate) surroundings: Vec<Surroundings>,
     /// When the user ended the run.
@@ -102,6 +107,8 @@ pub(crate) struct Coordinator {
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
     arrivals: Vec<Option<UnsentArrivals>>,
+    /// By phase: requests that ended since its controller looked last. Empty for phases without a controller.
+    samples: Vec<Vec<Sample>>,
     watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
@@ -161,6 +168,7 @@ impl Coordinator {
                 .map(|phase| (!phase.arrival.is_closed_loop()).then(UnsentArrivals::default))
                 .collect(),
             watch: Watch::new(plan.phases.len()),
+            samples: vec![Vec::new(); plan.phases.len()],
             phases: plan.phases.clone(),
             exchange,
             hooks,
@@ -205,6 +213,13 @@ impl Coordinator {
         CoordinatorReport {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
+            adaptive: self.machine.adaptive_reports(),
+            samples_lost: self
+                .exchange
+                .links
+                .iter()
+                .filter_map(|link| Some(link.samples.as_ref()?.lost()))
+                .sum(),
             arrivals: self.arrivals,
             surroundings: self.watch.into_surroundings(),
             interrupted: self.interrupted,
@@ -249,6 +264,7 @@ impl Coordinator {
             self.tell(Event::Interrupted, now);
         }
         self.hear_hooks(now);
+        self.collect_samples();
         for phase in self.open.clone() {
             let tally = tally(&self.exchange, phase);
             if self.seen[phase.index()] != tally {
@@ -257,6 +273,15 @@ impl Coordinator {
             }
         }
         self.finish_closing(now);
+    }
+
+    /// Takes what cores have left for the controllers.
+    fn collect_samples(&mut self) {
+        for samples in self.exchange.links.iter().filter_map(|link| link.samples.as_ref()) {
+            while let Some(sample) = samples.take() {
+                self.samples[sample.phase.index()].push(sample);
+            }
+        }
     }
 
     fn hear_hooks(&mut self, now: Nanos) {
@@ -293,6 +318,11 @@ impl Coordinator {
                         since: now,
                     });
                 }
+            }
+            Action::Assess { phase } => {
+                let samples = std::mem::take(&mut self.samples[phase.index()]);
+                let window = Window { samples };
+                self.tell(Event::Assessed { phase, window }, now);
             }
             Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {

@@ -3,7 +3,7 @@
 //! A credit is permission to send one request. The coordinator puts the credits of a phase into that phase's `PhaseGate`, one bounded
 //! lock-free queue that all cores pop, so that no core sits on the last ones. What a core may do with them (how many at once, until when)
 //! arrives as `Command`s over the core's own queue. Where arrivals may be dropped a credit is permission to try, and the requests that do start are
-//! numbered by a counter that all cores share ([`Claims`](claims::Claims)). What became of them flows back through counters that only one core
+//! numbered by a counter that all cores share (`Claims`). What became of them flows back through counters that only one core
 //! writes (`CoreProgress`). Cores meet without the coordinator in one more place: the slots of a limit on prefills (`PrefillSlots`). Neither side
 //! ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
@@ -17,6 +17,7 @@ mod ids;
 mod link;
 mod prefill;
 mod progress;
+mod sample;
 
 pub use credit::Credit;
 pub use ids::RequestIds;
@@ -25,3 +26,4 @@ pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
 pub(crate) use link::Command;
 pub(crate) use progress::PhaseCounters;
+pub(crate) use sample::Sample;

@@ -3,16 +3,18 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_synthetic};
 use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    StopRule, Target, Verification, advice, authorization, directory, echo, readiness,
+    StopRule, Target, Verification, adaptive, advice, authorization, directory, echo, readiness,
 };
 use crate::config::{
-    self, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position, Url,
+    self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
+    Position, Url,
 };
 use crate::dataset::{LengthDistribution, Synthetic};
 use crate::id::PhaseId;
@@ -273,7 +275,7 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
             name: phase.name.clone(),
             kind,
             arrival: arrival(phase),
-            concurrency: phase.concurrency.and_then(NonZeroU32::new),
+            concurrency: most(phase.concurrency, phase, AdaptiveVariable::Concurrency),
             on_cap: match phase.on_cap.unwrap_or_default() {
                 config::OnCap::Wait => OnCap::Wait,
                 config::OnCap::Drop => OnCap::Drop,
@@ -296,18 +298,33 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
-            limits: limits(&phase.limits),
+            limits: limits(phase),
         }
     };
     written.iter().enumerate().map(resolve).collect()
 }
 
-fn limits(limits: &config::Limits) -> LimitPlan {
+/// A limit as written, or the highest value that a controller gives it.
+fn most(written: Option<u32>, phase: &Phase, variable: AdaptiveVariable) -> Option<NonZeroU32> {
+    let adaptive = phase.limits.adaptive.as_ref();
+    let controlled = adaptive.filter(|adaptive| adaptive.variable == variable);
+    controlled
+        .map(|adaptive| adaptive.max)
+        .or(written)
+        .and_then(NonZeroU32::new)
+}
+
+fn limits(phase: &Phase) -> LimitPlan {
+    let limits = &phase.limits;
     LimitPlan {
-        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        prefill: most(limits.prefill_concurrency, phase, AdaptiveVariable::PrefillConcurrency),
         concurrency_ramp: limits.concurrency_ramp.map(ramp),
         prefill_ramp: limits.prefill_ramp.map(ramp),
         failure_threshold: limits.failed_request_threshold,
+        adaptive: limits
+            .adaptive
+            .as_ref()
+            .map(|written| Arc::new(adaptive::resolve(written))),
     }
 }
 

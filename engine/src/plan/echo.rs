@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    Address, Config, Dataset, Endpoint, Length, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rate, RatePoint,
-    ResetKvCache, ServerProfiler, is_credential_name, redact_url,
+    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, Length, Phase, PhaseKind,
+    PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache, ServerProfiler, Sla, is_credential_name, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -197,6 +197,7 @@ fn phase(phase: &Phase) -> Value {
             "failed_request_threshold",
             phase.limits.failed_request_threshold.map(Value::from),
         ),
+        ("adaptive_scale", phase.limits.adaptive.as_ref().map(adaptive_scale)),
         ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
         ("rate", constant.map(Value::from)),
         ("rate_series", points.map(|points| rate_series(points))),
@@ -210,6 +211,48 @@ fn phase(phase: &Phase) -> Value {
                 .map(|cancellation| json!({ "rate": cancellation.rate, "delay": cancellation.delay_s })),
         ),
         ("seamless", phase.seamless.then(|| json!(true))),
+    ])
+}
+
+/// In the nested form, whichever was written.
+fn adaptive_scale(adaptive: &AdaptiveScale) -> Value {
+    let variable = match adaptive.variable {
+        AdaptiveVariable::Concurrency => "concurrency",
+        AdaptiveVariable::PrefillConcurrency => "prefill_concurrency",
+    };
+    let policy = adaptive.step_policy.map(|policy| match policy {
+        AdaptiveStep::SlaMargin => "sla_margin",
+        AdaptiveStep::FixedPercent => "fixed_percent_step",
+    });
+    let filter =
+        |sla: &Sla| json!({ "metric_tag": sla.metric, "stat": sla.stat, "op": sla.op, "threshold": sla.threshold });
+    set_fields([
+        ("enabled", Some(json!(true))),
+        (
+            "control",
+            Some(set_fields([
+                ("variable", Some(json!(variable))),
+                ("min", adaptive.min.map(Value::from)),
+                ("max", Some(json!(adaptive.max))),
+            ])),
+        ),
+        (
+            "strategy",
+            Some(set_fields([
+                ("type", Some(json!("ramp_until_fail"))),
+                ("step_policy", policy.map(Value::from)),
+                ("base_step", adaptive.base_step.map(Value::from)),
+                ("max_step_multiplier", adaptive.max_step_multiplier.map(Value::from)),
+                ("step_percent", adaptive.step_percent.map(Value::from)),
+            ])),
+        ),
+        ("assessment_period", adaptive.assessment_period_s.map(Value::from)),
+        (
+            "min_completed_requests",
+            adaptive.min_completed_requests.map(Value::from),
+        ),
+        ("sustain_duration", Some(json!(adaptive.sustain_duration_s))),
+        ("sla", Some(adaptive.sla.iter().map(filter).collect())),
     ])
 }
 

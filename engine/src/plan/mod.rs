@@ -2,6 +2,7 @@
 //!
 //! Only this module reads [`config`](crate::config). Everything below it works from these types.
 
+mod adaptive;
 mod advice;
 mod authorization;
 mod build;
@@ -16,6 +17,7 @@ mod request_image;
 mod target;
 
 pub use crate::config::{ConnectionReuse, ReadinessMode};
+pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use phase::{CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};

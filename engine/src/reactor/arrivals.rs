@@ -33,12 +33,15 @@ impl<D: Driver> Core<D> {
             }
         };
         if dropped > 0 {
-            self.exchange.links[self.id.index()]
-                .progress
-                .phase(phase)
-                .count_dropped(dropped);
+            self.count_dropped(phase, dropped);
         }
         next
+    }
+
+    /// Arrivals of a phase found no slot.
+    pub(super) fn count_dropped(&self, phase: usize, arrivals: u64) {
+        let link = &self.exchange.links[self.id.index()];
+        link.progress.phase(phase).count_dropped(arrivals);
     }
 
     /// The credit with its place among the requests of its phase. Where arrivals may be dropped the place is known when a request is certain to

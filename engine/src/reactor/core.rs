@@ -53,6 +53,8 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
+    /// Its controller wants to know of every finished request.
+    pub(super) sampled: bool,
     /// What its requests have to do with prefill slots.
     pub(super) prefill: PrefillRule,
     /// The credit in hand waits for a prefill slot.
@@ -121,6 +123,7 @@ impl<D: Driver> Core<D> {
                 held: None,
                 closed_loop: phase.arrival.is_closed_loop(),
                 drops: phase.drops_arrivals(),
+                sampled: phase.limits.adaptive.is_some(),
                 prefill,
                 awaits_prefill: false,
             })

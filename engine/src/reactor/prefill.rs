@@ -36,7 +36,7 @@ pub(super) fn rules(phases: &[PhasePlan]) -> impl Iterator<Item = PrefillRule> {
 
 impl<D: Driver> Core<D> {
     /// Takes a prefill slot for a request that is about to start; since when it was there for it, or zero if it did not wait. `None`: there is
-    /// none, and this core stands in line from now on.
+    /// none, and this core stands in line from now on unless the arrival is to be dropped.
     fn take_prefill(&mut self, phase: PhaseId, now: Nanos) -> Option<Nanos> {
         let run = &mut self.phases[phase.index()];
         if run.prefill == PrefillRule::Counted {
@@ -48,20 +48,30 @@ impl<D: Driver> Core<D> {
             if self.exchange.prefill.try_take() {
                 return Some(Nanos::ZERO);
             }
+            if run.drops {
+                return None;
+            }
             self.in_line = true;
             self.exchange.wait_for_prefill(core, now);
         }
         let granted = self.exchange.prefill.take_grant(core);
         self.in_line = granted.is_none();
-        run.awaits_prefill = granted.is_none();
+        run.awaits_prefill = granted.is_none() && !run.drops;
         granted
     }
 
-    /// Starts a request that takes a prefill slot; `false` when there is none, or when it cannot be sent yet.
+    /// Starts a request that takes a prefill slot, or drops its arrival if there is none and the phase wants that; `false` when it has to wait for
+    /// a slot, or cannot be sent yet.
     pub(super) fn start_in_prefill(&mut self, credit: Credit, wanted: Option<Nanos>, ready: Nanos, now: Nanos) -> bool {
         // A slot must not be held while nothing can be sent.
-        let can_send = self.can_send();
-        let Some(granted) = can_send.then(|| self.take_prefill(credit.phase, now)).flatten() else {
+        if !self.can_send() {
+            return false;
+        }
+        let Some(granted) = self.take_prefill(credit.phase, now) else {
+            if self.phases[credit.phase.index()].drops {
+                self.count_dropped(credit.phase.index(), 1);
+                return true;
+            }
             return false;
         };
         // Another core may have freed the slot since this turn began: the request was issued after that.

@@ -109,6 +109,7 @@ pub(super) fn collect(
         let reason = match summary.stop_reason {
             StopReason::Requests => "requests",
             StopReason::Duration => "duration",
+            StopReason::Adaptive => "adaptive",
             StopReason::Interrupted => "interrupted",
         };
         facts.insert("stop_reason".into(), json!(reason));

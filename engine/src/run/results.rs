@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::servers::Servers;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
-use crate::artifact::{self, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -101,7 +101,12 @@ pub(super) fn write(
         &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
-    let written = artifact::write_all(directory, plan, &report, &engine);
+    let controllers = AdaptiveFacts {
+        reports: &ended.coordinator.adaptive,
+        samples_lost: ended.coordinator.samples_lost,
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {
@@ -165,7 +170,7 @@ fn unsent<'a>(plan: &'a Plan, arrivals: &'a [Option<UnsentArrivals>]) -> impl It
         });
         let dropped = (dropped > 0).then(|| {
             format!(
-                "phase {}: {dropped} arrivals found its concurrency taken and were dropped (on_cap: drop)",
+                "phase {}: {dropped} arrivals found no slot and were dropped (on_cap: drop)",
                 phase.name
             )
         });

@@ -138,7 +138,9 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let processors = &host.placement.processors.cores;
     let count = processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
-    let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
+    let exchange = Exchange::new(&capacities, count).map_err(RunError::Threads)?;
+    let is_steered = plan.phases.iter().any(|phase| phase.limits.adaptive.is_some());
+    let exchange = Arc::new(if is_steered { exchange.sampled() } else { exchange });
     let routes = Routes::new(&host.addresses.servers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();

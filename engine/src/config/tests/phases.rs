@@ -126,14 +126,6 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         ".exclude_from_results",
         "contradicts",
     );
-    for key in ["adaptive_scale", "sla"] {
-        phase_mistake(
-            &format!("type: concurrency, {stop}, {key}: 1"),
-            key,
-            &format!(".{key}"),
-            "not supported by ringload yet",
-        );
-    }
 }
 
 #[test]

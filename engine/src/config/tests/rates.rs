@@ -67,6 +67,11 @@ fn what_becomes_of_arrivals_beyond_the_cap_is_a_word() {
     assert_eq!(on_cap("concurrency: 3"), None);
     assert_eq!(on_cap("concurrency: 3, on_cap: wait"), Some(OnCap::Wait));
     assert_eq!(on_cap("concurrency: 3, onCap: Drop"), Some(OnCap::Drop));
+    let streaming = phase_text(&format!(
+        "type: poisson, rate: 5, prefill_concurrency: 3, on_cap: drop, {STOP}"
+    ))
+    .replace("url: \"http://h:1\"", "url: \"http://h:1\", streaming: true");
+    assert_eq!(read(&streaming).phases[0].on_cap, Some(OnCap::Drop));
 }
 
 #[test]
@@ -136,7 +141,7 @@ fn mistakes_of_rates_are_placed_at_their_value() {
         "type: poisson, rate: 5, on_cap: drop",
         "drop",
         ".on_cap",
-        "add `concurrency`",
+        "add `concurrency` or `prefill_concurrency`",
     );
     case(
         "type: concurrency, concurrency: 5, on_cap: drop",

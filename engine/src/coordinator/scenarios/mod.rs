@@ -1,5 +1,6 @@
 //! The scenarios of lifecycle, rates, seamless transitions, interrupts and the profiler on simulated time.
 
+mod adaptive;
 mod interrupt;
 mod lifecycle;
 mod limits;

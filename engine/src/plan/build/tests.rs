@@ -411,6 +411,7 @@ fn limits_are_resolved_and_echoed() {
         concurrency_ramp: ramp(Nanos::from_millis(1), RampStrategy::Poisson),
         prefill_ramp: ramp(Nanos::from_millis(1_500), RampStrategy::Linear),
         failure_threshold: Some(0.5),
+        adaptive: None,
     };
     assert_eq!(plan.phases[0].limits, expected);
     let echoed = &plan.input_config["phases"][0];
