@@ -6,7 +6,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use ringload_mock_server::MockServer;
-use ringload_tests::program::{Workplace, config, phase};
+use ringload_tests::program::{Program, Workplace, config, phase};
 use ringload_tests::run::read_manifest;
 use ringload_tests::server::{control_paths, faulty, nobody};
 use ringload_tests::{eventually, mock};
@@ -59,9 +59,10 @@ fn the_examples_are_valid() {
     for entry in fs::read_dir(examples).expect("the examples") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            workplace
-                .run(&["config", "validate", &path.display().to_string()])
-                .expect(0);
+            // Examples are run from the top of the repository, where relative paths of datasets start.
+            let mut validate = workplace.command(&["config", "validate", &path.display().to_string()]);
+            validate.current_dir(examples.join(".."));
+            Program::start(validate).end().expect(0);
             seen += 1;
         }
     }
