@@ -42,6 +42,7 @@ fn every_example_is_sound() {
         "quickstart.yaml",
         "rates.yaml",
         "seamless.yaml",
+        "several-servers.yaml",
     ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing");
     }
