@@ -96,12 +96,17 @@ fn s60_under_a_cap_entries_wait_in_order_and_none_is_lost() {
 #[test]
 fn s60_a_duration_leaves_out_what_is_due_later_or_finds_no_slot() {
     let server = mock(|_| {});
-    let run = configured::run(server.address(), 1, &phase(", duration: 0.1"));
-    assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0), ("c", 50)]));
-    assert_eq!(figure(&run, "/ringload/arrivals_unsent"), 0.0);
+    let run = configured::run(server.address(), 1, &phase(", duration: 0.25"));
+    // The fourth is due at 300 ms and does not exist. A machine that sleeps through the end of the phase can make the others late, but not vanish.
+    let (sent_in_time, unsent) = (sent(&run), figure(&run, "/ringload/arrivals_unsent"));
+    assert!(
+        wanted(&[("a", 0), ("b", 0), ("c", 50)]).starts_with(&sent_in_time),
+        "{sent_in_time:?}"
+    );
+    assert_eq!(sent_in_time.len() as f64 + unsent, 3.0);
 
     let server = mock(|options| options.ttft = Duration::from_millis(500));
-    let run = configured::run(server.address(), 1, &phase(", duration: 0.1, concurrency: 2"));
+    let run = configured::run(server.address(), 1, &phase(", duration: 0.25, concurrency: 2"));
     assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0)]));
     assert_eq!(
         figure(&run, "/ringload/arrivals_unsent"),
