@@ -84,8 +84,8 @@ impl ConnectionReuse {
     }
 }
 
-/// Most addresses of an endpoint: each is counted by itself, per phase and core.
-const MAX_URLS: usize = 1_000;
+/// Most addresses of an endpoint: each core has connections and counts of its own for each.
+const MAX_URLS: usize = 64;
 
 /// The other APIs of the format.
 const REFUSED_TYPES: [&str; 18] = [

@@ -11,9 +11,11 @@
 mod adaptive;
 mod control_flags;
 mod dataset;
+mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod fixed_schedule;
 mod free;
 mod headers;
 mod hooks;
@@ -42,9 +44,11 @@ use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
-pub use dataset::{Dataset, Length};
+pub use dataset::{Dataset, Length, Sampling};
+pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
 pub use output::{Artifacts, Ui};
@@ -90,6 +94,19 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// A mistake that shows only when the values are put together.
+    pub(crate) fn mistake(&self, at: Position, path: &str, message: String) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            line: at.line,
+            column: at.column,
+            path: path.to_owned(),
+            message,
+        };
+        Diagnostics::new(self.source.clone(), vec![diagnostic])
+    }
 }
 
 /// Reads a file, with the environment of the process for `${NAME}`.

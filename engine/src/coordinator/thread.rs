@@ -3,7 +3,6 @@
 //! The machine knows neither cores nor queues; this loop knows nothing else. It wakes when a core says that something it waits for has happened,
 //! at the machine's deadlines, and every [`TICK`] to refill the gates.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -148,9 +147,6 @@ impl Coordinator {
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
     ) -> Self {
-        let entries = u32::try_from(plan.requests.entries.len())
-            .ok()
-            .and_then(NonZeroU32::new);
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
             machine: Machine::new(
@@ -175,7 +171,7 @@ impl Coordinator {
             live,
             interrupt,
             seed: plan.seed,
-            cursor: ImageCursor::new(entries.expect("a plan has one to 2^32 - 1 dataset entries")),
+            cursor: ImageCursor::in_order(plan.requests.order),
             sending: None,
             open: Vec::new(),
             ended: Vec::new(),

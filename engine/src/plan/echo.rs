@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, Length, Phase, PhaseKind,
-    PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache, ServerProfiler, Sla, is_credential_name, redact_url,
+    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
+    PhaseKind, PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
+    is_credential_name, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -152,12 +153,35 @@ fn dataset(dataset: &Dataset) -> Value {
         Length::Fixed(tokens) => json!({ "value": f64::from(tokens) }),
         Length::Normal { mean, stddev } => json!({ "mean": mean, "stddev": stddev }),
     };
-    let prompts = set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]);
+    let file = dataset.file.as_ref();
+    let (path, records) = match file.map(|file| &file.origin) {
+        Some(FileOrigin::Path { path, .. }) => (Some(path.as_str()), None),
+        Some(FileOrigin::Records(records)) => {
+            let records = records
+                .iter()
+                .map(|(_, json)| serde_json::from_str::<Value>(json).expect("the config holds records as JSON"));
+            (None, Some(records.collect()))
+        }
+        None => (None, None),
+    };
+    let prompts = match file {
+        Some(_) => Value::Null,
+        None => set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]),
+    };
     set_fields([
         ("name", Some(json!(dataset.name.as_deref().unwrap_or("default")))),
-        ("type", Some(json!("synthetic"))),
+        ("type", Some(json!(if file.is_some() { "file" } else { "synthetic" }))),
+        ("path", path.map(Value::from)),
+        ("records", records),
+        (
+            "format",
+            file.and_then(|file| file.format).map(|format| json!(format.as_str())),
+        ),
+        ("block_size", file.and_then(|file| file.block_size).map(Value::from)),
+        ("sampling", dataset.sampling.map(|sampling| json!(sampling.as_str()))),
         ("random_seed", dataset.random_seed.map(Value::from)),
         ("entries", dataset.entries.map(Value::from)),
+        ("osl", file.and(dataset.osl).map(length)),
         (
             "prompts",
             prompts
@@ -177,6 +201,10 @@ fn phase(phase: &Phase) -> Value {
     let smoothness = match &phase.load {
         PhaseType::Gamma { smoothness, .. } => *smoothness,
         _ => None,
+    };
+    let window = match phase.load {
+        PhaseType::FixedSchedule(window) => window,
+        _ => ScheduleWindow::default(),
     };
     set_fields([
         ("name", Some(json!(phase.name))),
@@ -203,6 +231,9 @@ fn phase(phase: &Phase) -> Value {
         ("rate_series", points.map(|points| rate_series(points))),
         ("rate_ramp", phase.rate_ramp.map(ramp)),
         ("smoothness", smoothness.map(Value::from)),
+        ("auto_offset", window.auto_offset.map(Value::from)),
+        ("start_offset", window.start_ms.map(Value::from)),
+        ("end_offset", window.end_ms.map(Value::from)),
         ("grace_period", phase.grace_period_s.map(seconds)),
         (
             "cancellation",

@@ -7,6 +7,7 @@ mod advice;
 mod authorization;
 mod build;
 mod conversations;
+mod dataset;
 mod directory;
 mod echo;
 mod phase;
@@ -14,15 +15,18 @@ mod rate;
 mod readiness;
 pub mod render;
 mod request_image;
+mod schedule;
 mod target;
 
 pub use crate::config::{ConnectionReuse, ReadinessMode};
+pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use phase::{CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
 

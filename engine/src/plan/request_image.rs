@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Conversations;
+use super::{Conversations, Sampler};
 use crate::units::Nanos;
 
 /// One turn of the dataset as request bytes.
@@ -68,8 +68,10 @@ pub struct RequestImages {
     pub ids: Arc<IdBlock>,
     /// One image per turn, conversation by conversation; never empty.
     pub entries: Arc<[RequestImage]>,
-    /// Which images are whose. Sessions take conversations in order, wrapping, across phases.
+    /// Which images are whose.
     pub conversations: Arc<Conversations>,
+    /// In which order sessions take conversations, over all phases. A fixed schedule has an order of its own.
+    pub order: Sampler,
 }
 
 impl RequestImages {

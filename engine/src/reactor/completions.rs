@@ -283,6 +283,7 @@ impl<D: Driver> Core<D> {
             self.recorder.forget_gaps(&mut request.gaps);
             self.cancels.remove(index);
             self.slab.relink(index, fresh);
+            self.slab.get(fresh).server = self.slab.get(index).server;
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
@@ -312,7 +313,8 @@ impl<D: Driver> Core<D> {
             let place = self.slab.get(index);
             place.state = State::Idle;
             place.served += 1;
-            self.idle.push(index);
+            let server = place.server;
+            self.idle.push(server, index);
         } else {
             self.close(index);
         }
@@ -361,6 +363,7 @@ impl<D: Driver> Core<D> {
         self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
+        let server = place.server;
         let ending = Ending {
             outcome,
             error,
@@ -374,6 +377,7 @@ impl<D: Driver> Core<D> {
             self.exchange.release_prefill(now);
         }
         let phase = request.credit.phase.index();
+        self.servers.count(phase, server, outcome);
         if self.phases[phase].sampled {
             self.leave_sample(&request, &ending);
         }
@@ -434,7 +438,8 @@ impl<D: Driver> Core<D> {
     }
 
     pub(super) fn forget_idle(&mut self, index: u32) {
-        self.idle.retain(|&idle| idle != index);
+        let server = self.slab.get(index).server;
+        self.idle.forget(server, index);
     }
 }
 

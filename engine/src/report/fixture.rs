@@ -1,5 +1,6 @@
 //! A small plan and records with round figures, for tests of the report and of the artifacts.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -86,6 +87,7 @@ pub(crate) fn plan() -> Plan {
             conversations: Arc::new(Conversations::of_single_turns(
                 [0, 1].map(|number| format!("conversation-{number}")),
             )),
+            order: Sampler::sequential(NonZeroU32::MIN.saturating_add(1)),
         },
         phases: vec![
             phase(WARMUP, "warmup", None),

@@ -16,6 +16,7 @@ mod live;
 mod placement;
 mod processors;
 mod results;
+mod servers;
 mod threads;
 mod topology;
 
@@ -197,14 +198,11 @@ impl RunError {
 /// # Errors
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
-    let placement = placement::place(&plan.phases, &options.cores)?;
-    let tls = plan.endpoint.tls.as_ref();
-    let tls = tls
-        .map(|verification| TlsClient::new(&plan.endpoint.targets[0].host, verification).map(Arc::new))
-        .transpose()?;
-    let (target, sources) = (plan.endpoint.targets[0].clone(), options.source_addresses.clone());
+    let placement = placement::place(&plan.phases, plan.endpoint.targets.len(), &options.cores)?;
+    let tls = tls_clients(plan)?;
+    let (targets, sources) = (plan.endpoint.targets.clone(), options.source_addresses.clone());
     let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
-        address::resolve(&target, &sources)
+        address::resolve(&targets, &sources)
     })??;
     let mut host = Host {
         profiles: options.pacing.on_host(placement.processors.spare),
@@ -262,6 +260,20 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     Ok(outcome)
 }
 
+/// A client for each target, under roots that are read once.
+fn tls_clients(plan: &Plan) -> Result<Vec<Arc<TlsClient>>, TlsError> {
+    let Some(verification) = &plan.endpoint.tls else {
+        return Ok(Vec::new());
+    };
+    let (first, others) = plan.endpoint.targets.split_first().expect("a plan has a target");
+    let first = Arc::new(TlsClient::new(&first.host, verification)?);
+    let mut clients = vec![Arc::clone(&first)];
+    for target in others {
+        clients.push(Arc::new(first.for_host(&target.host)?));
+    }
+    Ok(clients)
+}
+
 /// Keeps the calling thread, and with it every thread that it starts meanwhile and that does not pin itself, off the processors of the cores:
 /// coordinator, journal, control client, and what the caller does with snapshots.
 struct KeptOff {
@@ -295,8 +307,8 @@ struct Host {
     pacing: Pacing,
     profiles: Profiles,
     addresses: Addresses,
-    /// Shared by all cores and the control client; `None` without TLS.
-    tls: Option<Arc<TlsClient>>,
+    /// By target; shared by all cores, the first by the control client too. Empty without TLS.
+    tls: Vec<Arc<TlsClient>>,
     driver: Chosen,
 }
 
@@ -316,8 +328,10 @@ fn start_load(
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
-    hooks::await_model(plan, host.tls.as_deref(), &options.interrupt)?;
-    let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
+    // A client's roots are those of the others; the names are in the addresses of calls.
+    let tls = host.tls.first().map(|client| &**client);
+    hooks::await_model(plan, tls, &options.interrupt)?;
+    let hooks = hooks::Hooks::new(plan, tls, Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::servers::Servers;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
@@ -37,6 +38,7 @@ pub(super) fn write(
                 cores.push(CoreReport {
                     histograms: vec![],
                     windows: vec![],
+                    servers: vec![],
                     errors: vec![],
                     counters: Default::default(),
                 });
@@ -96,6 +98,7 @@ pub(super) fn write(
         &ended.coordinator,
         plan.seed,
         ended.hooks.to_json(anchor),
+        &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
     let controllers = AdaptiveFacts {

@@ -141,7 +141,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let exchange = Exchange::new(&capacities, count).map_err(RunError::Threads)?;
     let is_steered = plan.phases.iter().any(|phase| phase.limits.adaptive.is_some());
     let exchange = Arc::new(if is_steered { exchange.sampled() } else { exchange });
-    let routes = Routes::new(&host.addresses.peers, &host.addresses.sources);
+    let routes = Routes::new(&host.addresses.servers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in processors.iter().enumerate() {

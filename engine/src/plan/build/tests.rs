@@ -1,5 +1,7 @@
 //! Whole configs to plans.
 
+mod datasets;
+
 use super::*;
 use crate::config::parse;
 
