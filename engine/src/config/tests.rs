@@ -7,6 +7,7 @@ mod endpoint;
 mod phases;
 mod random;
 mod sections;
+mod sweep;
 
 /// A complete config whose sections can be replaced.
 struct Sample {
