@@ -20,6 +20,7 @@ mod json;
 mod jsonl;
 mod manifest;
 mod names;
+mod shared;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,9 @@ use serde_json::{Map, Value};
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
+pub use shared::{
+    COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, clear, metrics, read_metrics, write_document, write_text,
+};
 
 use crate::id::PhaseId;
 use crate::plan::Plan;

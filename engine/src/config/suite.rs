@@ -156,8 +156,8 @@ pub(super) fn read(
         .and_then(|field| field.boolean())
         .is_none_or(|hidden| !hidden);
     let variables = envelope.field("variables").and_then(|field| {
-        field.free_entries("a mapping from names to values")?;
-        envelope.node("variables")
+        let is_mapping = field.free_entries("a mapping from names to values").is_some();
+        is_mapping.then(|| envelope.node("variables")).flatten()
     });
     let body = body?;
     let swept = envelope.field("sweep");

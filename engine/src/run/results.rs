@@ -96,6 +96,7 @@ pub(super) fn write(
         ended.hooks.to_json(anchor),
     );
     engine.records_lost = records_lost;
+    engine.run.insert("plan_hash".into(), plan.fingerprint().into());
     let written = artifact::write_all(directory, plan, &report, &engine);
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
