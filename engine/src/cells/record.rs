@@ -50,7 +50,7 @@ fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> V
         "cli_command": plan.command,
         "random_seed": plan.seed,
         "variables": variation.variables,
-        "resolved": { "artifact_dir_created": true },
+        "resolved": {},
         "ringload": additions,
     })
 }
