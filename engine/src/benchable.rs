@@ -207,8 +207,13 @@ impl LoadedCore {
             })
         });
         let account = account.recv().expect("the core's thread reports before it runs");
-        exchange.gates[PHASE.index()].open(clock::monotonic(), Nanos::MAX);
-        exchange.links[0].command(Command::Allow { phase: PHASE, slots });
+        let since = clock::monotonic();
+        exchange.gates[PHASE.index()].open(since, Nanos::MAX);
+        exchange.links[0].command(Command::Allow {
+            phase: PHASE,
+            slots,
+            since,
+        });
         Self {
             exchange,
             core,

@@ -164,3 +164,19 @@ fn a_refused_case_is_refused_for_its_own_reason_and_nothing_else() {
         assert!(mistake.message.contains(heart), "{shown}");
     }
 }
+
+#[test]
+fn cases_about_rates_are_read_and_not_refused_by_name() {
+    for name in [
+        "gamma_smoothness",
+        "rate_series_inline",
+        "rate_series_points_key",
+        "rate_ramp_strategies",
+        "on_cap_drop",
+        "on_cap_wait",
+    ] {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert!(!plan.phases[0].arrival.is_closed_loop(), "{name}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringload_engine::config;
-use ringload_engine::plan::{BuildOptions, DrainRule, Plan, build};
+use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, PhasePlan, Plan, RateCourse, build};
 
 fn plan(name: &str) -> Plan {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
@@ -36,6 +36,7 @@ fn every_example_is_sound() {
         "multi-phase.yaml",
         "poisson.yaml",
         "quickstart.yaml",
+        "rates.yaml",
         "seamless.yaml",
     ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing");
@@ -62,6 +63,13 @@ fn the_examples_show_what_they_are_named_after() {
         .map(|phase| phase.seamless)
         .collect();
     assert_eq!(seamless, [false, true, false]);
+    let rates = plan("rates.yaml").phases;
+    let moves = |phase: &PhasePlan| match &phase.arrival {
+        Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),
+        Arrival::ClosedLoop => panic!("{} has no rate", phase.name),
+    };
+    assert_eq!((moves(&rates[0]), moves(&rates[1])), ((true, false), (false, true)));
+    assert!(rates[2].drops_arrivals());
     let hooks = plan("hooks.yaml").hooks;
     assert!(hooks.reset_kv_cache.is_some() && hooks.server_profiler.is_some());
 }

@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// Milliseconds from a request's last byte to the first token
     #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
     ttft: Duration,
-    /// Milliseconds from one token to the next
+    /// Milliseconds from one token to the next; with 0 here and in --ttft there are no delays, and still each token has
+    /// a write of its own, as soon as the one before is done
     #[arg(long, value_name = "MS", default_value = "5", value_parser = milliseconds)]
     itl: Duration,
     /// Fraction from 0 to 1 by which each delay varies to either side

@@ -117,6 +117,8 @@ pub struct Counters {
     pub stop_profile: u64,
     /// Bytes read from all connections, heads included.
     pub bytes_received: u64,
+    /// Tokens handed to the kernel, those of answers that were not finished included.
+    pub tokens_sent: u64,
     /// Ledger entries that newer ones displaced.
     pub ledger_dropped: u64,
 }
@@ -138,6 +140,7 @@ pub(crate) struct SharedCounters {
     pub(crate) start_profile: AtomicU64,
     pub(crate) stop_profile: AtomicU64,
     pub(crate) bytes_received: AtomicU64,
+    pub(crate) tokens_sent: AtomicU64,
 }
 
 impl SharedCounters {
@@ -156,6 +159,7 @@ impl SharedCounters {
             start_profile: load(&self.start_profile),
             stop_profile: load(&self.stop_profile),
             bytes_received: load(&self.bytes_received),
+            tokens_sent: load(&self.tokens_sent),
             ledger_dropped,
         }
     }

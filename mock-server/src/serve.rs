@@ -7,7 +7,7 @@ use monoio::net::TcpStream;
 use serde_json::json;
 
 use crate::chat;
-use crate::connection::{self, Connection, Next, Writer};
+use crate::connection::{self, Connection, HandOver, Next, Writer};
 use crate::fault::{Fault, Target};
 use crate::http::{Method, Parser, Request};
 use crate::ledger::{ControlEntry, increment, lock};
@@ -32,7 +32,12 @@ pub(crate) struct Session {
 
 /// Serves `stream` until it ends; the body of the serving task.
 pub(crate) async fn serve(thread: Rc<Thread>, number: u64, stream: TcpStream) {
-    let (connection, half, writer) = connection::open(number, stream);
+    let hand_over = if thread.shared.options.fast {
+        HandOver::InBatches
+    } else {
+        HandOver::AtOnce
+    };
+    let (connection, half, writer) = connection::open(number, stream, hand_over);
     thread.enter(&connection);
     let reader = {
         let (thread, connection) = (Rc::clone(&thread), Rc::clone(&connection));

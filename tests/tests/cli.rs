@@ -302,3 +302,31 @@ fn progress_goes_to_standard_error_and_results_to_standard_output() {
     );
     assert!(stdout.contains("profile_export_aiperf.json"), "{stdout}");
 }
+
+#[test]
+fn too_many_failures_end_the_run_with_a_code_of_their_own() {
+    let server = faulty("status:500");
+    let load = phase(
+        "load",
+        "concurrency: 2, requests: 100000, failed_request_threshold: 0.2",
+    );
+    let workplace = Workplace::new(&config(&server.url(), &(load + &phase("next", "requests: 5"))));
+    let ended = workplace.profile(&[]).expect(3);
+    let errors: Vec<&str> = ended
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    let [line] = errors[..] else {
+        panic!("one line expected: {}", ended.stderr)
+    };
+    for part in [
+        "profiling phase load: ",
+        "a ratio of 1.000",
+        "failed_request_threshold 0.2",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(workplace.root()["was_cancelled"], true);
+    assert!(server.counters().requests < 1_000);
+}

@@ -127,10 +127,11 @@ fn in_the_drain() {
 }
 
 #[test]
-fn while_phases_overlap() {
+fn s25_while_phases_overlap() {
     let server = faulty("hang");
     let running = Scenario::new(server.address())
         .cores(2)
+        .profiler("/start_profile", "/stop_profile")
         .phase(Phase::closed("a", 3).requests(3))
         .phase(Phase::closed("b", 7).requests(1_000_000).seamless())
         .phase(Phase::closed("c", 7).requests(10))
@@ -139,6 +140,7 @@ fn while_phases_overlap() {
     let run = interrupt(running);
     assert_eq!((run.counts("a").truncated, run.counts("b").truncated), (3, 4));
     assert_eq!(run.phases.len(), 2);
+    assert_eq!(control_paths(&server), ["/start_profile", "/stop_profile"]);
     Books::complete(&run, &server);
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
         return Exit::RunFailed;
     }
     let limit = limit.filter(|_| wishes.fail_on_client_limited);
-    let (exit, reason) = super::profile::verdict(outcome.interrupted, outcome.failure.as_deref(), limit);
+    let (exit, reason) = super::profile::verdict(outcome.interrupted, outcome.failure.as_deref(), None, limit);
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }

@@ -136,7 +136,12 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
     let limit = fail_on_client_limited
         .then(|| engine::client_limit(&outcome.report))
         .flatten();
-    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), limit);
+    let (exit, reason) = verdict(
+        outcome.interrupted,
+        outcome.failure.as_deref(),
+        outcome.threshold_missed.as_deref(),
+        limit,
+    );
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
@@ -147,6 +152,7 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
 pub(super) fn verdict(
     interrupted: Option<i32>,
     failure: Option<&str>,
+    threshold_missed: Option<&str>,
     client_limit: Option<String>,
 ) -> (Exit, Option<String>) {
     // An interrupt explains every failure that follows from it.
@@ -155,6 +161,9 @@ pub(super) fn verdict(
     }
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
+    }
+    if let Some(reason) = threshold_missed {
+        return (Exit::ThresholdMissed, Some(reason.to_owned()));
     }
     if client_limit.is_some() {
         return (Exit::ClientLimited, client_limit);
@@ -238,13 +247,20 @@ mod tests {
     #[test]
     fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
         let slow = || Some("slow client".to_owned());
-        assert_eq!(verdict(Some(2), Some("no load"), slow()), (Exit::Interrupted(2), None));
         assert_eq!(
-            verdict(None, Some("no load"), slow()),
+            verdict(Some(2), Some("no load"), Some("ratio"), slow()),
+            (Exit::Interrupted(2), None)
+        );
+        assert_eq!(
+            verdict(None, Some("no load"), Some("ratio"), slow()),
             (Exit::RunFailed, Some("no load".into()))
         );
-        assert_eq!(verdict(None, None, slow()), (Exit::ClientLimited, slow()));
-        assert_eq!(verdict(None, None, None), (Exit::Success, None));
+        assert_eq!(
+            verdict(None, None, Some("ratio"), slow()),
+            (Exit::ThresholdMissed, Some("ratio".to_owned()))
+        );
+        assert_eq!(verdict(None, None, None, slow()), (Exit::ClientLimited, slow()));
+        assert_eq!(verdict(None, None, None, None), (Exit::Success, None));
     }
 
     #[test]

@@ -265,7 +265,8 @@ impl Sequence<'_> {
 }
 
 fn end_of(outcome: &RunOutcome) -> CellEnd {
-    match (outcome.interrupted, &outcome.failure) {
+    let reason = outcome.failure.as_ref().or(outcome.threshold_missed.as_ref());
+    match (outcome.interrupted, reason) {
         (Some(signal), _) => CellEnd::Interrupted(signal),
         (None, Some(reason)) => CellEnd::Failed(reason.clone()),
         (None, None) if outcome.report.aggregate.counts.succeeded == 0 => {

@@ -65,7 +65,7 @@ impl Bounds {
         }
     }
 
-    fn contains(&self, value: f64) -> bool {
+    pub(super) fn contains(&self, value: f64) -> bool {
         if value.is_infinite() {
             return self.infinity_is_allowed && value > 0.0;
         }

@@ -1,7 +1,10 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
 use super::decode::{Bounds, Field, Section};
+use super::limits::{self, Limits};
 use super::phase_names::{self, Identity};
+use super::ramp::{self, Ramp};
+use super::rate::{self, Rate};
 use super::schema::{CANCELLATION, PHASE};
 use super::tree::{Position, Value};
 
@@ -25,37 +28,65 @@ impl PhaseKind {
 }
 
 /// When requests of a phase start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PhaseType {
     /// Closed loop.
     Concurrency,
     /// Open loop with even gaps.
     Constant {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
     },
     /// Open loop with exponential gaps.
     Poisson {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
+    },
+    /// Open loop with gamma-distributed gaps.
+    Gamma {
+        /// Requests per second.
+        rate: Rate,
+        /// Shape of the distribution.
+        smoothness: Option<f64>,
     },
 }
 
 impl PhaseType {
     /// The word of the file.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::Gamma { .. } => "gamma",
         }
     }
 
     /// Requests per second of an open loop.
-    pub fn rate(self) -> Option<f64> {
+    pub fn rate(&self) -> Option<&Rate> {
         match self {
             Self::Concurrency => None,
-            Self::Constant { rate } | Self::Poisson { rate } => Some(rate),
+            Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => Some(rate),
+        }
+    }
+}
+
+/// What becomes of an arrival that finds no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCap {
+    /// It waits, in order.
+    #[default]
+    Wait,
+    /// It is dropped.
+    Drop,
+}
+
+impl OnCap {
+    /// The word of the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Drop => "drop",
         }
     }
 }
@@ -82,8 +113,12 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// Load pattern.
     pub load: PhaseType,
+    /// How an open loop gets to its rate.
+    pub rate_ramp: Option<Ramp>,
     /// Most requests in flight.
     pub concurrency: Option<u32>,
+    /// What becomes of an arrival beyond them.
+    pub on_cap: Option<OnCap>,
     /// Requests to send.
     pub requests: Option<u64>,
     /// Conversations to run; one request each while datasets have one turn.
@@ -94,6 +129,8 @@ pub struct Phase {
     pub grace_period_s: Option<f64>,
     /// Simulated disconnects.
     pub cancellation: Option<Cancellation>,
+    /// Further limits.
+    pub limits: Limits,
     /// Whether the phase starts beside the drain of the one before.
     pub seamless: bool,
 }
@@ -114,8 +151,8 @@ const WARMUP: Prefill = Prefill {
     kind: PhaseKind::Warmup,
 };
 
-/// The phases in order; those with mistakes are missing.
-pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
+/// The phases in order; those with mistakes are missing. `streaming` is what the endpoint says, if it could be read.
+pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Phase> {
     // A short form beside the list is reported, and neither is trusted.
     if benchmark.exclusive("phases", "profiling") | benchmark.exclusive("phases", "warmup") {
         return Vec::new();
@@ -143,7 +180,7 @@ pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
     let read: Vec<(Option<Identity<'_>>, Option<Phase>)> = items
         .iter()
         .enumerate()
-        .map(|(index, (field, prefill))| one(field, *prefill, index == 0))
+        .map(|(index, (field, prefill))| one(field, *prefill, index == 0, streaming))
         .collect();
     let (identities, phases): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let list = benchmark
@@ -185,16 +222,28 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 4] = ["gamma", "user_centric", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 3] = ["user_centric", "fixed_schedule", "agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Concurrency,
     Constant,
     Poisson,
+    Gamma,
 }
 
-fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
+/// Smallest smoothness: gaps with 32 times the spread of exponential ones. Much below it nearly every gap is zero and the rest beyond any run.
+const SMOOTHNESS: Bounds = Bounds {
+    min: 0.001,
+    ..Bounds::NOT_NEGATIVE
+};
+
+fn one<'t>(
+    field: &Field<'t>,
+    prefill: Option<Prefill>,
+    is_first: bool,
+    streaming: Option<bool>,
+) -> (Option<Identity<'t>>, Option<Phase>) {
     let Some(section) = field.section(&PHASE) else {
         return (None, None);
     };
@@ -211,9 +260,16 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
         ));
     }
     let load = load(&section);
-    let concurrency = section
-        .field("concurrency")
-        .and_then(|field| field.integer(1, u32::MAX.into()));
+    let rate_ramp = section.field("rate_ramp").and_then(|field| ramp::decode(&field));
+    let written = section.field("concurrency");
+    let concurrency = written.as_ref().map(|field| field.integer(1, u32::MAX.into()));
+    // A closed loop without a number is one request at a time; an open loop without one has no cap.
+    let concurrency = match concurrency {
+        Some(read) => read,
+        None => matches!(load, Some(PhaseType::Concurrency)).then_some(1),
+    };
+    let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
+    let limits = limits::decode(&section, concurrency, streaming);
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())
@@ -248,24 +304,21 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     });
     let cancellation = section.field("cancellation").and_then(|field| cancellation(&field));
     let phase = (|| {
-        let load = load?;
-        // A closed loop without a number is one request at a time; an open loop without one has no cap.
-        let concurrency = match load {
-            PhaseType::Concurrency => concurrency.or(Some(1)),
-            _ => concurrency,
-        };
         Some(Phase {
             at: section.start,
             path: field.path.clone(),
             name: identity.name.as_ref()?.1.to_string(),
             kind: identity.kind?,
-            load,
+            load: load?,
+            rate_ramp,
             concurrency,
+            on_cap,
             requests,
             sessions,
             duration_s,
             grace_period_s,
             cancellation,
+            limits,
             seamless,
         })
     })();
@@ -278,35 +331,65 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("concurrency", Pattern::Concurrency),
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
+        ("gamma", Pattern::Gamma),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson")
+        .required("type", "allowed: concurrency, constant, poisson, gamma")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
-    let rate = section.field("rate");
-    // Beyond one request per nanosecond the clock has no different times left to give.
-    let limits = Bounds {
-        max: 1e9,
-        ..Bounds::POSITIVE
+    let smoothness = section.field("smoothness").map(|field| field.float(SMOOTHNESS));
+    let Some(pattern) = pattern else {
+        // Nothing is known about what a rate would mean, but a number that can be none is one.
+        rate::decode_constant(section);
+        return None;
     };
-    let value = rate.as_ref().and_then(|field| field.float(limits));
-    match pattern? {
+    if pattern != Pattern::Gamma && section.field("smoothness").is_some() {
+        section.report(
+            "smoothness",
+            "only gaps of type gamma have a smoothness; write type: gamma or remove the key",
+        );
+    }
+    match pattern {
         Pattern::Concurrency => {
-            if rate.is_some() {
-                section.report(
-                    "rate",
-                    "a phase of type concurrency has no rate; use type: poisson or constant, or remove the key",
-                );
+            for key in ["rate", "rate_series", "rate_ramp"] {
+                if section.field(key).is_some() {
+                    let advice = "use type: constant, poisson or gamma, or remove the key";
+                    section.report(key, format!("a phase of type concurrency has no rate; {advice}"));
+                }
             }
             Some(PhaseType::Concurrency)
         }
-        Pattern::Constant | Pattern::Poisson if rate.is_none() && section.is_accounted_for("rate_series") => None,
-        Pattern::Constant | Pattern::Poisson if rate.is_none() => {
-            section.required("rate", "write the requests per second, as in rate: 20");
-            None
+        Pattern::Constant => rate::decode(section).map(|rate| PhaseType::Constant { rate }),
+        Pattern::Poisson => rate::decode(section).map(|rate| PhaseType::Poisson { rate }),
+        Pattern::Gamma => {
+            let rate = rate::decode(section);
+            let smoothness = match smoothness {
+                Some(read) => Some(read?),
+                None => None,
+            };
+            Some(PhaseType::Gamma {
+                rate: rate?,
+                smoothness,
+            })
         }
-        Pattern::Constant => value.map(|rate| PhaseType::Constant { rate }),
-        Pattern::Poisson => value.map(|rate| PhaseType::Poisson { rate }),
     }
+}
+
+/// What to do with arrivals beyond the cap, which must be there.
+fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
+    let kind = section.field("type").and_then(|field| field.node.scalar());
+    if kind.is_some_and(|kind| kind.text == "concurrency") {
+        field.report(
+            "a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key",
+        );
+    } else if ["concurrency", "prefill_concurrency"]
+        .iter()
+        .all(|&key| section.field(key).is_none() && !section.is_accounted_for(key))
+    {
+        field.report(
+            "without a cap every arrival starts at once; add `concurrency` or `prefill_concurrency`, or remove the key",
+        );
+    }
+    field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[])
 }
 
 fn cancellation(field: &Field<'_>) -> Option<Cancellation> {

@@ -255,26 +255,26 @@ pub(super) static PHASE: Schema = Schema {
         "sessions",
         "duration",
         "concurrency",
+        "concurrency_ramp",
+        "prefill_concurrency",
+        "prefill_ramp",
+        "failed_request_threshold",
+        "on_cap",
         "rate",
+        "rate_series",
+        "rate_ramp",
+        "smoothness",
         "grace_period",
         "cancellation",
         "seamless",
     ],
     refused: &[
-        refused("prefill_concurrency", NEVER),
-        refused("concurrency_ramp", NEVER),
-        refused("prefill_ramp", NEVER),
-        refused("rate_ramp", NEVER),
-        refused("rate_series", NEVER),
-        refused("smoothness", NEVER),
         refused("users", NEVER),
         refused("auto_offset", NEVER),
         refused("start_offset", NEVER),
         refused("end_offset", NEVER),
-        refused("on_cap", &["wait"]),
         refused("sla", EMPTY),
         refused("timing_mode", NEVER),
-        refused("failed_request_threshold", NEVER),
         refused("adaptive_scale", OFF),
         refused("adaptive_control_variable", NEVER),
         refused("adaptive_control_min", NEVER),
@@ -300,6 +300,25 @@ pub(super) static PHASE: Schema = Schema {
 pub(super) static CANCELLATION: Schema = Schema {
     place: "benchmark.phases[].cancellation",
     keys: &["rate", "delay"],
+    refused: &[],
+};
+
+/// A ramp. It stands under several keys, so it is no home for misplaced ones.
+pub(super) static RAMP: Schema = Schema {
+    place: "benchmark.phases[].rate_ramp",
+    keys: &["duration", "strategy"],
+    refused: &[],
+};
+
+pub(super) static RATE_SERIES: Schema = Schema {
+    place: "benchmark.phases[].rate_series",
+    keys: &["points"],
+    refused: &[],
+};
+
+pub(super) static RATE_POINT: Schema = Schema {
+    place: "benchmark.phases[].rate_series.points[]",
+    keys: &["time_s", "qps"],
     refused: &[],
 };
 
@@ -371,7 +390,7 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 21] = [
+static ALL: [&Schema; 23] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -386,6 +405,8 @@ static ALL: [&Schema; 21] = [
     &PROMPTS,
     &PHASE,
     &CANCELLATION,
+    &RATE_SERIES,
+    &RATE_POINT,
     &ARTIFACTS,
     &RUNTIME,
     &TOKENIZER,

@@ -4,8 +4,10 @@ use super::*;
 
 mod document;
 mod endpoint;
+mod limits;
 mod phases;
 mod random;
+mod rates;
 mod sections;
 mod sweep;
 

@@ -92,6 +92,14 @@ pub enum Action {
         /// Slots over all cores.
         limit: u32,
     },
+    /// Let this many requests of the run be in prefill over all cores, from now on: started and without content, those that earlier phases
+    /// left behind included. Given for phases with a prefill limit only, before the first [`Action::SetLimit`], and never falls during one.
+    SetPrefillLimit {
+        /// The phase.
+        phase: PhaseId,
+        /// Prefills over all cores.
+        limit: u32,
+    },
     /// Take back every credit that no core has taken, and answer with [`Event::IssuingStopped`].
     StopIssuing {
         /// The phase.

@@ -1,6 +1,7 @@
 //! The phase machine and the pacer as pure values, and the thread that gives them time.
 
 mod event;
+mod limit_ramp;
 mod live;
 mod machine;
 mod pacer;
@@ -22,4 +23,4 @@ pub use machine::{Machine, MachineSettings, RunOutcome};
 pub use pacer::{ImageCursor, Pacer};
 
 pub(crate) use live::LiveBoard;
-pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, gate_capacity, tally};
+pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

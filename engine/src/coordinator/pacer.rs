@@ -1,6 +1,12 @@
 //! Which credits a phase has, and when each is due: an absolute schedule as a value.
 
+mod gaps;
+mod integrated_rate;
+
 use std::num::NonZeroU32;
+
+use gaps::UnitArrivals;
+use integrated_rate::IntegratedRate;
 
 use super::stream::{Purpose, Stream};
 use crate::credit::Credit;
@@ -39,6 +45,9 @@ impl ImageCursor {
     }
 }
 
+/// Overdue arrivals that are counted one by one: a second's work.
+const COUNTED_OVERDUE: u64 = 10_000_000;
+
 /// The credits of one phase in sequence, an iterator over absolute times.
 ///
 /// Every due time is computed from the phase's start, never from the previous send, so no lateness of anyone can shift the schedule.
@@ -59,15 +68,10 @@ pub struct Pacer {
 #[derive(Debug, Clone)]
 enum Arrivals {
     ClosedLoop,
-    Constant {
-        rate: f64,
-    },
-    Poisson {
-        rate: f64,
-        draws: Stream,
-        /// Sum of unit-mean draws: the arrival's time in units of the mean gap. Dividing the sum, not each gap, by the rate keeps the
-        /// draws independent of the rate.
-        sum: CompensatedSum,
+    /// The gaps and the rate know nothing of each other: a change of the rate changes no draw.
+    AtRate {
+        unit: UnitArrivals,
+        rate: IntegratedRate,
     },
 }
 
@@ -80,13 +84,11 @@ struct Cancellation {
 impl Pacer {
     /// The schedule of `plan`, whose first request takes the entry under `cursor`.
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
-        let arrivals = match plan.arrival {
+        let arrivals = match &plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
-            Arrival::Constant { rate } => Arrivals::Constant { rate },
-            Arrival::Poisson { rate } => Arrivals::Poisson {
-                rate,
-                draws: Stream::new(seed, &plan.name, Purpose::Arrival),
-                sum: CompensatedSum::default(),
+            Arrival::AtRate { gaps, rate } => Arrivals::AtRate {
+                unit: UnitArrivals::new(*gaps, Stream::new(seed, &plan.name, Purpose::Arrival)),
+                rate: IntegratedRate::new(rate, Stream::new(seed, &plan.name, Purpose::RateRamp)),
             },
         };
         let cancellation = plan
@@ -126,20 +128,55 @@ impl Pacer {
     }
 
     fn compute_upcoming(&mut self) -> Option<Nanos> {
-        if self.plan.stop.requests.is_some_and(|requests| self.issued >= requests) {
+        if self.remaining() == Some(0) {
             return None;
         }
-        let due = match &mut self.arrivals {
+        let Arrivals::AtRate { unit, rate } = &mut self.arrivals else {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
-            Arrivals::ClosedLoop => return Some(Nanos::ZERO),
-            Arrivals::Constant { rate } => Nanos::from_secs_f64((self.issued + 1) as f64 / *rate),
-            Arrivals::Poisson { rate, draws, sum } => {
-                sum.add(draws.exponential());
-                Nanos::from_secs_f64(sum.value() / *rate)
-            }
+            return Some(Nanos::ZERO);
         };
+        // The last bit of an inverse may go back where the sum of gaps goes on.
+        let before = self.upcoming.unwrap_or(Nanos::ZERO);
+        let due = Nanos::from_secs_f64(rate.time_of(unit.next())).max(before);
         // An arrival at or after the end of the phase does not exist, nor does one beyond the end of time.
         (due < self.plan.stop.duration.unwrap_or(Nanos::MAX)).then_some(due)
+    }
+
+    /// Credits that may still be issued, if that is known. Where arrivals are dropped it is not: they go on until enough were sent.
+    fn remaining(&self) -> Option<u64> {
+        if self.plan.drops_arrivals() {
+            return None;
+        }
+        self.plan
+            .stop
+            .requests
+            .map(|requests| requests.saturating_sub(self.issued))
+    }
+
+    /// Takes the arrivals that are due when the phase has lasted for `elapsed` and gives their number.
+    ///
+    /// Beyond [`COUNTED_OVERDUE`] it is the expected number: a schedule that far ahead of its cores was a mistake, and the end of a run must not
+    /// wait for it.
+    pub(super) fn take_overdue(&mut self, elapsed: Nanos) -> u64 {
+        let first = self.issued;
+        while self.upcoming.is_some_and(|due| due <= elapsed) {
+            if self.issued - first == COUNTED_OVERDUE {
+                return COUNTED_OVERDUE + self.expected_overdue(elapsed);
+            }
+            self.issued += 1;
+            self.upcoming = self.compute_upcoming();
+        }
+        self.issued - first
+    }
+
+    /// Arrivals to be expected from the next one until `elapsed`.
+    fn expected_overdue(&self, elapsed: Nanos) -> u64 {
+        let (Arrivals::AtRate { rate, .. }, Some(from)) = (&self.arrivals, self.upcoming) else {
+            return 0;
+        };
+        let until = elapsed.min(self.plan.stop.duration.unwrap_or(Nanos::MAX));
+        let expected = rate.arrivals_by(until.as_secs_f64()) - rate.arrivals_by(from.as_secs_f64());
+        (expected.round() as u64).min(self.remaining().unwrap_or(u64::MAX))
     }
 
     fn draw_cancellation(&mut self) -> Option<Nanos> {
@@ -167,30 +204,8 @@ impl Iterator for Pacer {
     }
 }
 
-/// A sum whose rounding error does not grow with the number of terms (Neumaier 1974). After 10^9 gaps a plain f64 sum may be off by
-/// microseconds, the size of the lags that are measured against it.
-#[derive(Debug, Clone, Default)]
-struct CompensatedSum {
-    sum: f64,
-    correction: f64,
-}
-
-impl CompensatedSum {
-    fn add(&mut self, term: f64) {
-        let sum = self.sum + term;
-        self.correction += if self.sum >= term {
-            (self.sum - sum) + term
-        } else {
-            (term - sum) + self.sum
-        };
-        self.sum = sum;
-    }
-
-    fn value(&self) -> f64 {
-        self.sum + self.correction
-    }
-}
-
+#[cfg(test)]
+mod distribution_tests;
 #[cfg(test)]
 #[path = "pacer_tests.rs"]
 mod tests;

@@ -11,6 +11,12 @@ pub(super) enum Purpose {
     Arrival,
     /// Which requests are cancelled.
     Cancellation,
+    /// Steps of a concurrency ramp.
+    ConcurrencyRamp,
+    /// Steps of a prefill ramp.
+    PrefillRamp,
+    /// Steps of a rate ramp.
+    RateRamp,
 }
 
 impl Purpose {
@@ -19,6 +25,9 @@ impl Purpose {
         match self {
             Self::Arrival => "arrival",
             Self::Cancellation => "cancellation",
+            Self::ConcurrencyRamp => "concurrency_ramp",
+            Self::PrefillRamp => "prefill_ramp",
+            Self::RateRamp => "rate_ramp",
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::credit::{Command, Exchange, PhaseCounters};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Arrival, PhasePlan, Plan};
+use crate::plan::{PhasePlan, Plan};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -34,11 +34,9 @@ const CREDITS_PER_CORE: usize = 16_384;
 /// The credits that the gate of a phase should hold.
 pub(crate) fn gate_capacity(phase: &PhasePlan, cores: usize) -> usize {
     let wanted = CREDITS_PER_CORE * cores;
-    phase
-        .stop
-        .requests
-        .map_or(wanted, |requests| wanted.min(requests as usize))
-        .max(1)
+    // Where arrivals are dropped there may be any number of them for each request.
+    let requests = phase.stop.requests.filter(|_| !phase.drops_arrivals());
+    requests.map_or(wanted, |requests| wanted.min(requests as usize)).max(1)
 }
 
 /// The line to the thread that carries out control calls.
@@ -54,8 +52,8 @@ pub(crate) struct CoordinatorReport {
     pub(crate) phases: Vec<PhaseSummary>,
     /// How the run went.
     pub(crate) outcome: RunOutcome,
-    /// Arrivals that were due and found no slot before their phase ended, by phase.
-    pub(crate) unsent: Vec<u64>,
+    /// What became of arrivals that were not sent, by phase; `None` in a closed loop, which has no arrivals.
+    pub(crate) arrivals: Vec<Option<UnsentArrivals>>,
     /// What the time of each phase was like, by phase.
     pub(crate) surroundings: Vec<Surroundings>,
     /// A control call was still without an answer when the interrupted run ended.
@@ -64,12 +62,25 @@ pub(crate) struct CoordinatorReport {
     pub(crate) busy: Nanos,
 }
 
+/// Arrivals of an open loop that started no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct UnsentArrivals {
+    /// Found no slot, and were dropped as the phase wants it.
+    pub(crate) dropped: u64,
+    /// Were due and still waiting when the phase stopped sending.
+    pub(crate) unsent: u64,
+}
+
 /// The phase that issues credits.
 struct Sending {
     phase: PhaseId,
     pacer: Pacer,
-    /// Every credit is in the gate or beyond.
+    /// Cores number the requests, because arrivals may be dropped: the phase has sent everything when they have no number left.
+    drops: bool,
+    /// Every credit is in the gate or beyond, or none is needed any more.
     exhausted: bool,
+    /// The machine knows how many requests there will be.
+    announced: bool,
     /// `StopIssuing` was given; waits for the cores.
     closing: bool,
 }
@@ -89,7 +100,7 @@ pub(crate) struct Coordinator {
     open: Vec<PhaseId>,
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
-    unsent: Vec<u64>,
+    arrivals: Vec<Option<UnsentArrivals>>,
     watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
@@ -135,9 +146,20 @@ impl Coordinator {
             .and_then(NonZeroU32::new);
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
+            machine: Machine::new(
+                &plan.phases,
+                profiler,
+                MachineSettings {
+                    seed: plan.seed,
+                    ..MachineSettings::default()
+                },
+            ),
             seen: vec![Tally::default(); plan.phases.len()],
-            unsent: vec![0; plan.phases.len()],
+            arrivals: plan
+                .phases
+                .iter()
+                .map(|phase| (!phase.arrival.is_closed_loop()).then(UnsentArrivals::default))
+                .collect(),
             watch: Watch::new(plan.phases.len()),
             phases: plan.phases.clone(),
             exchange,
@@ -177,10 +199,14 @@ impl Coordinator {
         for link in &self.exchange.links {
             link.command(Command::Shutdown);
         }
+        for (phase, arrivals) in self.phases.iter().zip(&mut self.arrivals) {
+            let dropped: u64 = self.exchange.counters(phase.id).map(PhaseCounters::dropped).sum();
+            arrivals.iter_mut().for_each(|arrivals| arrivals.dropped += dropped);
+        }
         CoordinatorReport {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
-            unsent: self.unsent,
+            arrivals: self.arrivals,
             surroundings: self.watch.into_surroundings(),
             hook_abandoned: self.hook_abandoned,
             busy: thread_cpu(),
@@ -209,11 +235,12 @@ impl Coordinator {
             let known = sending.closing || (sending.exhausted && watched);
             !known && self.exchange.gates[sending.phase.index()].is_empty()
         };
+        let spent = |sending: &Sending| !sending.closing && !sending.announced && self.is_spent(sending);
         (watched && self.open.iter().any(progressed))
             || self
                 .sending
                 .as_ref()
-                .is_some_and(|sending| closed(sending) || empty(sending))
+                .is_some_and(|sending| closed(sending) || empty(sending) || spent(sending))
     }
 
     /// Tells the machine what happened since the last turn.
@@ -265,9 +292,11 @@ impl Coordinator {
                     link.command(Command::Allow {
                         phase,
                         slots: share(limit, core, cores),
+                        since: now,
                     });
                 }
             }
+            Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {
                 self.exchange.gates[phase.index()].stop(now);
                 self.close(phase);
@@ -300,11 +329,17 @@ impl Coordinator {
         self.leave_predecessor();
         let plan = &self.phases[phase.index()];
         let stop_at = plan.stop.duration.map_or(Nanos::MAX, |duration| now + duration);
-        self.exchange.gates[phase.index()].open(now, stop_at);
+        let gate = &self.exchange.gates[phase.index()];
+        if plan.drops_arrivals() {
+            gate.open_claims(plan.stop.requests, self.cursor.image());
+        }
+        gate.open(now, stop_at);
         self.sending = Some(Sending {
             phase,
             pacer: Pacer::new(plan, self.seed, self.cursor),
+            drops: plan.drops_arrivals(),
             exhausted: false,
+            announced: false,
             closing: false,
         });
         // Credits follow once every action of this turn is carried out.
@@ -336,7 +371,7 @@ impl Coordinator {
 
     /// Once every core has given up its credits of a stopped phase, what is left in the gate will never be sent.
     fn finish_closing(&mut self, now: Nanos) {
-        let Some(sending) = self.sending.as_ref().filter(|sending| sending.closing) else {
+        let Some(sending) = self.sending.as_mut().filter(|sending| sending.closing) else {
             return;
         };
         let phase = sending.phase;
@@ -345,29 +380,45 @@ impl Coordinator {
         }
         let sent = tally(&self.exchange, phase).sent;
         self.cursor = sending.pacer.cursor_after(sent);
-        let waiting = self.exchange.gates[phase.index()].withdraw(now);
-        if self.phases[phase.index()].arrival != Arrival::ClosedLoop {
+        let gate = &self.exchange.gates[phase.index()];
+        let end = now.min(gate.stop_at());
+        let waiting = gate.withdraw(end);
+        if let Some(arrivals) = &mut self.arrivals[phase.index()] {
+            // Nobody had a slot for those that wait; one in hand had one, and its core was late.
+            let waiting = waiting + sending.pacer.take_overdue(end.since(gate.start()));
             let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
-            self.unsent[phase.index()] = waiting + in_hand;
+            if sending.drops {
+                (arrivals.dropped, arrivals.unsent) = (waiting, in_hand);
+            } else {
+                arrivals.unsent = waiting + in_hand;
+            }
         }
         self.sending = None;
         self.live.draining(phase);
         self.tell(Event::IssuingStopped { phase, sent }, now);
     }
 
-    /// Puts as many credits into the gate of the sending phase as fit.
+    /// Whether a phase whose cores number the requests has no number left.
+    fn is_spent(&self, sending: &Sending) -> bool {
+        sending.drops && !self.exchange.gates[sending.phase.index()].requests.any_left()
+    }
+
+    /// Puts as many credits into the gate of the sending phase as fit, and tells the machine once their number is known.
     fn refill(&mut self, now: Nanos) {
         let Some(sending) = self
             .sending
-            .as_mut()
-            .filter(|sending| !sending.closing && !sending.exhausted)
+            .as_ref()
+            .filter(|sending| !sending.closing && !sending.announced)
         else {
             return;
         };
+        let spent = self.is_spent(sending);
+        let Some(sending) = self.sending.as_mut() else { return };
         let phase = sending.phase;
         let gate = &self.exchange.gates[phase.index()];
+        let room = if spent || sending.exhausted { 0 } else { gate.room() };
         let mut added = false;
-        for _ in 0..gate.room() {
+        for _ in 0..room {
             let Some(credit) = sending.pacer.next() else {
                 sending.exhausted = true;
                 break;
@@ -378,17 +429,23 @@ impl Coordinator {
         if added {
             self.exchange.links.iter().for_each(|link| link.feed());
         }
-        if sending.exhausted {
-            let issued = sending.pacer.issued();
-            self.tell(Event::CreditsExhausted { phase, issued }, now);
-        }
+        let issued = match (sending.drops, spent) {
+            (false, _) if sending.exhausted => sending.pacer.issued(),
+            (true, true) => self.phases[phase.index()].stop.requests.unwrap_or(u64::MAX),
+            // Of a schedule whose arrivals may be dropped only the duration knows the end.
+            _ => return,
+        };
+        sending.exhausted = true;
+        sending.announced = true;
+        self.tell(Event::CreditsExhausted { phase, issued }, now);
     }
 
     fn set_attention(&mut self) {
         // The last returns of a phase, and every return while phases overlap, move the machine. While a phase has credits left it is enough to
         // look now and then: the core that takes the last one says so.
         let ending = self.sending.as_ref().is_none_or(|sending| {
-            let taken = sending.exhausted && self.exchange.gates[sending.phase.index()].is_empty();
+            let gate = &self.exchange.gates[sending.phase.index()];
+            let taken = (sending.exhausted && gate.is_empty()) || self.is_spent(sending);
             if taken {
                 self.live.draining(sending.phase);
             }

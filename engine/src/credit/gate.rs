@@ -1,9 +1,10 @@
 //! The credits of one phase, and the instant after which none of them may start a request.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
+use super::claims::Claims;
 use super::credit::Credit;
 use crate::units::Nanos;
 
@@ -15,6 +16,10 @@ pub(crate) struct PhaseGate {
     start: AtomicU64,
     /// No request may start at or after this instant.
     stop_at: AtomicU64,
+    /// Issue numbers of requests, in phases where a core takes them.
+    pub(crate) requests: Claims,
+    /// The dataset entry of request 0 in such a phase.
+    first_image: AtomicU32,
 }
 
 impl PhaseGate {
@@ -24,7 +29,21 @@ impl PhaseGate {
             credits: ArrayQueue::new(capacity.max(1)),
             start: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
+            requests: Claims::default(),
+            first_image: AtomicU32::new(0),
         }
+    }
+
+    /// Lets cores number the requests that they start, `requests` in all, without bound if `None`. Request k takes the k-th dataset entry from
+    /// number `first` on. Before [`PhaseGate::open`].
+    pub(crate) fn open_claims(&self, requests: Option<u64>, first: u32) {
+        self.first_image.store(first, Ordering::Release);
+        self.requests.open(requests);
+    }
+
+    /// The dataset entry of request 0.
+    pub(crate) fn first_image(&self) -> u32 {
+        self.first_image.load(Ordering::Acquire)
     }
 
     /// Starts the phase's clock. Published before any credit is pushed; the queue's own ordering carries it to the cores.

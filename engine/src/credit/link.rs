@@ -19,6 +19,8 @@ pub(crate) enum Command {
         phase: PhaseId,
         /// This core's share of the limit.
         slots: u32,
+        /// Since when those that it did not have before are there.
+        since: Nanos,
     },
     /// Take no more credits of a phase, give back the one in hand, and acknowledge.
     Close {

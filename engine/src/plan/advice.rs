@@ -35,6 +35,21 @@ fn advise_phase(phase: &PhasePlan) -> Vec<String> {
             "phase {name}: nothing ends it but an interrupt; set a finite duration or requests"
         ));
     }
+    let ramps = [
+        ("concurrency_ramp", phase.limits.concurrency_ramp),
+        ("prefill_ramp", phase.limits.prefill_ramp),
+    ];
+    for (key, ramp) in ramps {
+        if let (Some(ramp), Some(duration)) = (ramp, phase.stop.duration)
+            && ramp.duration > duration
+        {
+            advice.push(format!(
+                "phase {name}: {key} takes {} s and the phase lasts {} s, so its limit is never reached; make the phase longer or the ramp shorter",
+                ramp.duration.as_secs_f64(),
+                duration.as_secs_f64()
+            ));
+        }
+    }
     if let (DrainRule::Grace(grace), Some(duration)) = (phase.drain, phase.stop.duration)
         && grace > LONG_GRACE
         && grace > duration

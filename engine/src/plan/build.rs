@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_synthetic};
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, ResetHook, StopRule, Verification, advice, authorization, directory, echo,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
+    StopRule, Verification, advice, authorization, directory, echo,
 };
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
@@ -25,6 +26,9 @@ const DEFAULT_REQUEST_TIMEOUT_S: f64 = 21_600.0;
 const DEFAULT_HOOK_TIMEOUT_S: f64 = 30.0;
 /// Seconds in which a busy server is asked again to reset its cache.
 const DEFAULT_RESET_RETRY_S: f64 = 60.0;
+
+/// Shape of gamma-distributed gaps when the file does not say: they are exponential.
+const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
@@ -266,12 +270,12 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
             profiling_index,
             name: phase.name.clone(),
             kind,
-            arrival: match phase.load {
-                PhaseType::Concurrency => Arrival::ClosedLoop,
-                PhaseType::Constant { rate } => Arrival::Constant { rate },
-                PhaseType::Poisson { rate } => Arrival::Poisson { rate },
-            },
+            arrival: arrival(phase),
             concurrency: phase.concurrency.and_then(NonZeroU32::new),
+            on_cap: match phase.on_cap.unwrap_or_default() {
+                config::OnCap::Wait => OnCap::Wait,
+                config::OnCap::Drop => OnCap::Drop,
+            },
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
                 requests: phase.requests.into_iter().chain(phase.sessions).min(),
@@ -290,9 +294,58 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
+            limits: limits(&phase.limits),
         }
     };
     written.iter().enumerate().map(resolve).collect()
+}
+
+fn limits(limits: &config::Limits) -> LimitPlan {
+    LimitPlan {
+        prefill: limits.prefill_concurrency.and_then(NonZeroU32::new),
+        concurrency_ramp: limits.concurrency_ramp.map(ramp),
+        prefill_ramp: limits.prefill_ramp.map(ramp),
+        failure_threshold: limits.failed_request_threshold,
+    }
+}
+
+/// When requests of a phase start. A ramp without a duration to speak of still has one.
+fn arrival(phase: &Phase) -> Arrival {
+    let gaps = match &phase.load {
+        PhaseType::Concurrency => return Arrival::ClosedLoop,
+        PhaseType::Constant { .. } => Gaps::Even,
+        PhaseType::Poisson { .. } => Gaps::Exponential,
+        PhaseType::Gamma { smoothness, .. } => Gaps::Gamma {
+            shape: smoothness.unwrap_or(DEFAULT_SMOOTHNESS),
+        },
+    };
+    let course = match phase.load.rate() {
+        Some(config::Rate::Series(points)) => {
+            let point = |point: &config::RatePoint| RatePoint {
+                time_s: point.time_s,
+                rate: point.qps,
+            };
+            RateCourse::Series(points.iter().map(point).collect())
+        }
+        Some(config::Rate::Constant(rate)) => RateCourse::Constant(*rate),
+        None => unreachable!("every open loop of a config without mistakes has a rate"),
+    };
+    let ramp = phase.rate_ramp.map(ramp);
+    Arrival::AtRate {
+        gaps,
+        rate: RatePlan { course, ramp },
+    }
+}
+
+fn ramp(ramp: config::Ramp) -> RampPlan {
+    RampPlan {
+        duration: positive(ramp.duration_s),
+        strategy: match ramp.strategy {
+            config::RampStrategy::Linear => RampStrategy::Linear,
+            config::RampStrategy::Exponential => RampStrategy::Exponential,
+            config::RampStrategy::Poisson => RampStrategy::Poisson,
+        },
+    }
 }
 
 #[cfg(test)]

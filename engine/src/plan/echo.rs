@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    Config, Dataset, Endpoint, Length, Phase, PhaseKind, REDACTED, ResetKvCache, ServerProfiler, is_credential_name,
-    redact_url,
+    Config, Dataset, Endpoint, Length, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache,
+    ServerProfiler, is_credential_name, redact_url,
 };
 
 /// The config as it runs: `directory` and `server` are what takes the place of the written ones, if anything does.
@@ -161,6 +161,15 @@ fn dataset(dataset: &Dataset) -> Value {
 }
 
 fn phase(phase: &Phase) -> Value {
+    let (constant, points) = match phase.load.rate() {
+        None => (None, None),
+        Some(Rate::Constant(rate)) => (Some(*rate), None),
+        Some(Rate::Series(points)) => (None, Some(points)),
+    };
+    let smoothness = match &phase.load {
+        PhaseType::Gamma { smoothness, .. } => *smoothness,
+        _ => None,
+    };
     set_fields([
         ("name", Some(json!(phase.name))),
         ("kind", Some(json!(phase.kind.as_str()))),
@@ -173,7 +182,18 @@ fn phase(phase: &Phase) -> Value {
         ("requests", phase.requests.map(Value::from)),
         ("sessions", phase.sessions.map(Value::from)),
         ("concurrency", phase.concurrency.map(Value::from)),
-        ("rate", phase.load.rate().map(Value::from)),
+        ("prefill_concurrency", phase.limits.prefill_concurrency.map(Value::from)),
+        ("concurrency_ramp", phase.limits.concurrency_ramp.map(ramp)),
+        ("prefill_ramp", phase.limits.prefill_ramp.map(ramp)),
+        (
+            "failed_request_threshold",
+            phase.limits.failed_request_threshold.map(Value::from),
+        ),
+        ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
+        ("rate", constant.map(Value::from)),
+        ("rate_series", points.map(|points| rate_series(points))),
+        ("rate_ramp", phase.rate_ramp.map(ramp)),
+        ("smoothness", smoothness.map(Value::from)),
         ("grace_period", phase.grace_period_s.map(seconds)),
         (
             "cancellation",
@@ -183,6 +203,16 @@ fn phase(phase: &Phase) -> Value {
         ),
         ("seamless", phase.seamless.then(|| json!(true))),
     ])
+}
+
+fn ramp(ramp: Ramp) -> Value {
+    json!({ "duration": ramp.duration_s, "strategy": ramp.strategy.as_str() })
+}
+
+/// The points themselves, also of a series that was read from a file: the file may be gone when the echo is read.
+fn rate_series(points: &[RatePoint]) -> Value {
+    let point = |point: &RatePoint| json!({ "time_s": point.time_s, "qps": point.qps });
+    json!({ "points": points.iter().map(point).collect::<Vec<_>>() })
 }
 
 fn artifacts(config: &Config, directory: Option<&Path>) -> Value {

@@ -9,6 +9,7 @@ mod conversations;
 mod directory;
 mod echo;
 mod phase;
+mod rate;
 pub mod render;
 mod request_image;
 mod target;
@@ -17,7 +18,8 @@ pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
-pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+pub use phase::{CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
+pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 
 use std::path::PathBuf;

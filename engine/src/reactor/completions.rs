@@ -227,6 +227,9 @@ impl<D: Driver> Core<D> {
             } else if place.reader.is_event_stream() {
                 // A whole body has no first token, whatever was asked for.
                 request.first_content = now;
+                if std::mem::take(&mut request.in_prefill) {
+                    self.exchange.release_prefill(now);
+                }
             }
             request.last_content = now;
             request.content_events += 1;
@@ -316,19 +319,19 @@ impl<D: Driver> Core<D> {
 
     /// Disconnects a request because its credit says so.
     pub(super) fn cancel(&mut self, index: u32, now: Nanos) {
-        let delay = self
-            .slab
-            .get(index)
-            .request()
-            .credit
-            .cancel_after
-            .unwrap_or(Nanos::ZERO);
-        if self.slab.get(index).tls.is_none() {
-            return self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
-        }
-        let error = self.recorder.intern(failure::cancelled(delay));
+        let place = self.slab.get(index);
+        let credit = place.request().credit;
+        let speaks_tls = place.tls.is_some();
+        let error = *self.cancel_errors[credit.phase.index()].get_or_insert_with(|| {
+            let delay = credit.cancel_after.unwrap_or(Nanos::ZERO);
+            self.recorder.intern(failure::cancelled(delay))
+        });
         self.finish(index, Outcome::Cancelled, error, now);
-        self.part(index, now);
+        if speaks_tls {
+            self.part(index, now);
+        } else {
+            self.close(index);
+        }
     }
 
     /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
@@ -366,6 +369,9 @@ impl<D: Driver> Core<D> {
             at: now,
         };
         self.recorder.finish(&mut request, ending);
+        if request.in_prefill {
+            self.exchange.release_prefill(now);
+        }
         let phase = request.credit.phase.index();
         self.phases[phase].in_flight -= 1;
         self.health.returned(phase, now);

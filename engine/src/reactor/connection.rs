@@ -83,6 +83,8 @@ pub(super) struct Request {
     pub(super) connection_reused: bool,
     /// Already sent a second time after a reused connection died.
     pub(super) resent: bool,
+    /// Holds a prefill slot: until its first content, or its end.
+    pub(super) in_prefill: bool,
 }
 
 impl Request {
@@ -109,6 +111,7 @@ impl Request {
             gaps: GapChain::EMPTY,
             connection_reused: false,
             resent: false,
+            in_prefill: false,
         }
     }
 

@@ -13,6 +13,7 @@ use super::connection::{Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
 use super::pacing::{Profile, Profiles};
+use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
@@ -23,7 +24,7 @@ use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::plan::{ConnectionReuse, RequestImages};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -41,7 +42,7 @@ const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PhaseRun {
     /// Credits may be taken.
-    open: bool,
+    pub(super) open: bool,
     /// Requests that may be in flight here.
     slots: u32,
     /// Requests in flight here.
@@ -50,6 +51,12 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
+    /// What its requests have to do with prefill slots.
+    pub(super) prefill: PrefillRule,
+    /// The credit in hand waits for a prefill slot.
+    pub(super) awaits_prefill: bool,
+    /// Arrivals that find no slot are dropped.
+    pub(super) drops: bool,
 }
 
 /// A reactor core.
@@ -69,6 +76,8 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) routes: Routes,
     pub(super) connection_reuse: ConnectionReuse,
+    /// The text of each phase's disconnects, once it has been made: storms cancel requests as fast as they can be sent.
+    pub(super) cancel_errors: Vec<Option<u32>>,
     /// With TLS, what the connections share.
     pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
@@ -83,6 +92,8 @@ pub(crate) struct Core<D> {
     pub(super) lost: u64,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
+    /// This core stands in line for a prefill slot.
+    pub(super) in_line: bool,
     pub(super) shutting_down: bool,
     pub(super) watching: bool,
     /// Something happened that the coordinator waits for.
@@ -99,15 +110,20 @@ impl<D: Driver> Core<D> {
         let phases = plan
             .phases
             .iter()
-            .map(|phase| PhaseRun {
+            .zip(prefill::rules(&plan.phases))
+            .map(|(phase, prefill)| PhaseRun {
                 open: false,
                 slots: 0,
                 in_flight: 0,
                 held: None,
-                closed_loop: phase.arrival == Arrival::ClosedLoop,
+                closed_loop: phase.arrival.is_closed_loop(),
+                drops: phase.drops_arrivals(),
+                prefill,
+                awaits_prefill: false,
             })
             .collect();
         Self {
+            cancel_errors: vec![None; plan.phases.len()],
             health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
@@ -139,6 +155,7 @@ impl<D: Driver> Core<D> {
             ramp: Ramp::new(plan.connects_in_flight),
             lost: 0,
             paused_until: Nanos::ZERO,
+            in_line: false,
             shutting_down: false,
             watching: false,
             notify: false,
@@ -195,18 +212,19 @@ impl<D: Driver> Core<D> {
     fn take_commands(&mut self, now: Nanos) {
         while let Some(command) = self.exchange.links[self.id.index()].next_command() {
             match command {
-                Command::Allow { phase, slots } => {
+                Command::Allow { phase, slots, since } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
                     let (driver, recorder) = (&mut self.driver, &self.recorder);
                     self.health
-                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                        .granted(phase.index(), (slots, since), now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = false;
+                    run.awaits_prefill = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
                     let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
@@ -239,7 +257,7 @@ impl<D: Driver> Core<D> {
         self.ramp.begin_turn();
         for index in 0..self.phases.len() {
             while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
-                let Some(credit) = self.next_credit(index) else { break };
+                let Some(credit) = self.next_arrival(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
                 let paused = self.phases[index].closed_loop && now < self.paused_until;
@@ -250,9 +268,12 @@ impl<D: Driver> Core<D> {
                 }
             }
         }
+        if self.in_line {
+            self.return_unused_grant(now);
+        }
     }
 
-    fn next_credit(&mut self, phase: usize) -> Option<Credit> {
+    pub(super) fn next_credit(&mut self, phase: usize) -> Option<Credit> {
         if let Some(held) = self.phases[phase].held.take() {
             return Some(held);
         }
@@ -271,9 +292,19 @@ impl<D: Driver> Core<D> {
         let wanted = (!closed_loop).then_some(intended);
         let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
         self.health.wanted(&credit, ready, now);
+        if self.phases[credit.phase.index()].prefill != PrefillRule::Free {
+            return self.start_in_prefill(credit, wanted, ready, now);
+        }
+        let Some(credit) = self.numbered(credit) else {
+            return false;
+        };
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = wanted.unwrap_or(now);
+        self.begin(credit, wanted.unwrap_or(now), ready, now)
+    }
+
+    pub(super) fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
         let mut request = Request::new(credit, intended, ready, now);
+        request.in_prefill = self.phases[credit.phase.index()].prefill != PrefillRule::Free;
         if let Some(index) = self.idle.pop() {
             request.connection_reused = true;
             self.account_start(credit.phase);
@@ -441,6 +472,7 @@ impl<D: Driver> Core<D> {
             .any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
         link.announce_sleep(hungry);
         let work = !link.is_quiet()
+            || (self.in_line && self.exchange.prefill.has_grant(self.id.index()))
             || (hungry
                 && self
                     .phases
@@ -466,7 +498,9 @@ impl<D: Driver> Core<D> {
             next = next.min(start + self.request_timeout);
         }
         for (run, gate) in self.phases.iter().zip(&self.exchange.gates) {
-            let Some(held) = run.held.filter(|_| run.open && run.in_flight < run.slots) else {
+            // Who waits for a prefill slot is woken when there is one.
+            let may_start = run.open && run.in_flight < run.slots && !run.awaits_prefill;
+            let Some(held) = run.held.filter(|_| may_start) else {
                 continue;
             };
             let due = if run.closed_loop {

@@ -2,6 +2,7 @@
 //!
 //! A core obeys credits and deadlines and knows nothing of policy. It never imports the coordinator.
 
+mod arrivals;
 mod completions;
 mod connection;
 mod core;
@@ -9,6 +10,7 @@ mod deadline;
 mod failure;
 mod health;
 mod pacing;
+mod prefill;
 mod ramp;
 mod recorder;
 mod routes;

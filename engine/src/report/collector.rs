@@ -9,7 +9,7 @@ use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
-use crate::plan::{Arrival, PhaseKind, Plan};
+use crate::plan::{PhaseKind, Plan};
 use crate::record::{CoreWindow, ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
 use crate::units::Nanos;
 
@@ -247,7 +247,9 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
-                    uncapped: phase.arrival != Arrival::ClosedLoop && phase.concurrency.is_none(),
+                    uncapped: !phase.arrival.is_closed_loop()
+                        && phase.concurrency.is_none()
+                        && phase.limits.prefill.is_none(),
                     client: None,
                 })
                 .collect(),
@@ -368,7 +370,7 @@ impl Collector {
             }
         };
         let aggregate = scope::ScopeReport {
-            was_cancelled: matches!(end, RunEnd::Interrupted),
+            was_cancelled: matches!(end, RunEnd::Interrupted | RunEnd::ThresholdMissed(_)),
             incomplete_reason: end.incomplete_reason(),
             ..of_kind(PhaseKind::Profiling)
         };

@@ -8,7 +8,7 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -37,10 +37,12 @@ pub(crate) fn plan() -> Plan {
         },
         arrival: Arrival::ClosedLoop,
         concurrency: None,
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     };
     let entry = |number: u32| RequestImage {
         tail: BODY.as_bytes().into(),

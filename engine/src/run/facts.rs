@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Host;
 use crate::artifact::EngineFacts;
-use crate::coordinator::{CoordinatorReport, StopReason};
+use crate::coordinator::{CoordinatorReport, StopReason, UnsentArrivals};
 use crate::plan::Verification;
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
@@ -116,10 +116,14 @@ pub(super) fn collect(
             json!(summary.end.since(summary.sending_complete).as_secs_f64()),
         );
         facts.insert("drain_cut".into(), json!(summary.drain_cut));
-        facts.insert(
-            "arrivals_unsent".into(),
-            json!(coordinator.unsent[summary.phase.index()]),
-        );
+        let arrivals = coordinator.arrivals[summary.phase.index()];
+        if let Some(UnsentArrivals { dropped, unsent }) = arrivals {
+            let sent = summary.tally.sent;
+            facts.insert("arrivals_scheduled".into(), json!(sent + dropped + unsent));
+            facts.insert("arrivals_sent".into(), json!(sent));
+            facts.insert("arrivals_dropped".into(), json!(dropped));
+            facts.insert("arrivals_unsent".into(), json!(unsent));
+        }
         (summary.phase, facts)
     });
     EngineFacts {

@@ -87,6 +87,8 @@ pub struct RunOutcome {
     pub interrupted: Option<i32>,
     /// Why the run failed, in one line; `None`: it did not.
     pub failure: Option<String>,
+    /// Which phase had more failures than its `failed_request_threshold` allows, in one line: that ended the run early.
+    pub threshold_missed: Option<String>,
     /// Which processors the cores had and how they waited, in one line.
     pub placement: String,
     /// What went wrong without failing the run, one line each.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::processors::{self, Processors};
 use super::topology::{Topology, format_list};
 use super::{CoreChoice, RunError};
-use crate::plan::{Arrival, PhasePlan};
+use crate::plan::PhasePlan;
 use crate::sys::limits;
 
 /// Descriptors beside the connections: standard streams, files, rings, events, control sockets.
@@ -104,7 +104,7 @@ fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
     let descriptors = (limit.saturating_sub(OTHER_DESCRIPTORS).min(PORTS) as usize / cores).max(1);
     let unlimited = phases
         .iter()
-        .any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
+        .any(|phase| phase.concurrency.is_none() && !phase.arrival.is_closed_loop());
     if unlimited {
         return descriptors;
     }
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{DrainRule, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
     use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
@@ -136,7 +136,7 @@ mod tests {
             arrival: if concurrency.is_some() {
                 Arrival::ClosedLoop
             } else {
-                Arrival::Constant { rate: 1.0 }
+                Arrival::constant(1.0)
             },
             concurrency: concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
@@ -144,8 +144,10 @@ mod tests {
                 duration: Some(Nanos::from_secs(1)),
             },
             drain: DrainRule::WhileProgressing,
+            on_cap: OnCap::Wait,
             seamless,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 

@@ -8,7 +8,12 @@ fn fields_of_a_phase_are_read_by_their_types() {
         "type: poisson, rate: 5e-1, duration: 1h30m, requests: 1e3, sessions: 3.0, grace_period: inf, \
                       cancellation: {rate: 0.5, delay: 250ms}, concurrency: \"4\"",
     );
-    assert_eq!(read.load, PhaseType::Poisson { rate: 0.5 });
+    assert_eq!(
+        read.load,
+        PhaseType::Poisson {
+            rate: Rate::Constant(0.5)
+        }
+    );
     assert_eq!(
         (read.duration_s, read.requests, read.sessions),
         (Some(5400.0), Some(1000), Some(3))
@@ -98,16 +103,16 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         "did you mean `concurrency`?",
     );
     phase_mistake(
-        &format!("type: gamma, {stop}"),
-        "gamma",
+        &format!("type: user_centric, {stop}"),
+        "user_centric",
         ".type",
-        "not supported by ringload yet: `gamma`",
+        "not supported by ringload yet: `user_centric`",
     );
     phase_mistake(
         &format!("type: burst, {stop}"),
         "burst",
         ".type",
-        "allowed: concurrency, constant, poisson",
+        "allowed: concurrency, constant, poisson, gamma",
     );
     phase_mistake(
         &format!("type: concurrency, {stop}, kind: Profiling"),
@@ -121,14 +126,7 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         ".exclude_from_results",
         "contradicts",
     );
-    for key in [
-        "prefill_concurrency",
-        "concurrency_ramp",
-        "failed_request_threshold",
-        "adaptive_scale",
-        "rateRamp",
-        "sla",
-    ] {
+    for key in ["adaptive_scale", "sla"] {
         phase_mistake(
             &format!("type: concurrency, {stop}, {key}: 1"),
             key,

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
-use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use crate::plan::{
+    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
+};
 use crate::units::Nanos;
 
 pub(in crate::coordinator) const fn ms(millis: u64) -> Nanos {
@@ -19,10 +21,12 @@ fn phase(name: &str, kind: PhaseKind) -> PhasePlan {
         kind,
         arrival: Arrival::ClosedLoop,
         concurrency: NonZeroU32::new(4),
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     }
 }
 
@@ -67,6 +71,31 @@ impl PhasePlan {
 
     pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
         self.arrival = arrival;
+        self
+    }
+
+    pub(in crate::coordinator) fn prefilling(mut self, prefills: u32) -> Self {
+        self.limits.prefill = NonZeroU32::new(prefills);
+        self
+    }
+
+    pub(in crate::coordinator) fn ramped(mut self, duration: Nanos, strategy: RampStrategy) -> Self {
+        self.limits.concurrency_ramp = Some(RampPlan { duration, strategy });
+        self
+    }
+
+    pub(in crate::coordinator) fn prefill_ramped(mut self, duration: Nanos, strategy: RampStrategy) -> Self {
+        self.limits.prefill_ramp = Some(RampPlan { duration, strategy });
+        self
+    }
+
+    pub(in crate::coordinator) fn failing_at(mut self, threshold: f64) -> Self {
+        self.limits.failure_threshold = Some(threshold);
+        self
+    }
+
+    pub(in crate::coordinator) fn dropping(mut self) -> Self {
+        self.on_cap = OnCap::Drop;
         self
     }
 

@@ -26,6 +26,19 @@ impl World {
                 );
                 world.limit = limit;
             }
+            Action::SetPrefillLimit { phase, limit } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && !world.stopped && self.plans[phase.index()].limits.prefill.is_some(),
+                    "prefill limit for phase {phase:?} which does not send or has none"
+                );
+                assert!(
+                    limit > world.prefill_limit,
+                    "prefill limit of phase {phase:?} went from {} to {limit}",
+                    world.prefill_limit
+                );
+                world.prefill_limit = limit;
+            }
             Action::StopIssuing { phase } => {
                 let world = &mut self.phases[phase.index()];
                 assert!(
@@ -113,14 +126,23 @@ impl World {
             if world.stopped || world.exhausted {
                 continue;
             }
+            let plan = &self.plans[index];
+            let phase = plan.id;
+            if plan.drops_arrivals() && plan.stop.requests == Some(world.truth.sent) {
+                world.exhausted = true;
+                world.queue.clear();
+                let issued = world.truth.sent;
+                self.post(self.now, Event::CreditsExhausted { phase, issued });
+                continue;
+            }
             while world.queue.len() < QUEUE_CAPACITY
                 && let Some(credit) = pacer.next()
             {
                 world.queue.push_back(credit);
             }
-            if pacer.peek_intended().is_none() {
+            if pacer.peek_intended().is_none() && !plan.drops_arrivals() {
                 world.exhausted = true;
-                let (phase, issued) = (self.plans[index].id, pacer.issued());
+                let issued = pacer.issued();
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
             }
         }

@@ -143,10 +143,10 @@ fn stop_and_drain_rules_follow_the_written_fields() {
             DrainRule::Unbounded
         ]
     );
-    assert_eq!(plan.phases[0].arrival, Arrival::Poisson { rate: 5.0 });
+    assert_eq!(plan.phases[0].arrival, Arrival::poisson(5.0));
     assert_eq!(
-        (plan.phases[1].arrival, plan.phases[1].concurrency),
-        (Arrival::Constant { rate: 2.0 }, None)
+        (plan.phases[1].arrival.clone(), plan.phases[1].concurrency),
+        (Arrival::constant(2.0), None)
     );
     assert!(plan.phases[1].seamless);
 }
@@ -371,6 +371,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
          use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
+         - {{name: g, kind: profiling, type: gamma, smoothness: 0.5, rate: 4, rate_ramp: 5, concurrency: 2, on_cap: drop, requests: 3}}\n    \
+         - {{name: s, kind: profiling, type: poisson, rate_series: [{{time_s: 1, qps: 2}}, {{time_s: 3, qps: 4}}], requests: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
@@ -392,12 +394,40 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
 }
 
 #[test]
+fn limits_are_resolved_and_echoed() {
+    let plan = with_phases(
+        "    - {name: p, kind: profiling, type: concurrency, concurrency: 8, requests: 20, prefill_concurrency: 2, prefill_ramp: 1.5, \
+         concurrency_ramp: {duration: 1ms, strategy: poisson}, failed_request_threshold: 0.5}\n",
+    );
+    let ramp = |duration, strategy| Some(RampPlan { duration, strategy });
+    let expected = LimitPlan {
+        prefill: NonZeroU32::new(2),
+        concurrency_ramp: ramp(Nanos::from_millis(1), RampStrategy::Poisson),
+        prefill_ramp: ramp(Nanos::from_millis(1_500), RampStrategy::Linear),
+        failure_threshold: Some(0.5),
+    };
+    assert_eq!(plan.phases[0].limits, expected);
+    let echoed = &plan.input_config["phases"][0];
+    assert_eq!(echoed["prefill_concurrency"], 2);
+    assert_eq!(echoed["concurrency_ramp"]["strategy"], "poisson");
+    assert_eq!(echoed["prefill_ramp"]["duration"], 1.5);
+    assert_eq!(echoed["failed_request_threshold"], 0.5);
+}
+
+#[test]
 fn advice_names_what_the_user_may_not_have_meant() {
     let warnings = |phases: &str| with_phases(phases).warnings.join("\n");
     let phase = |fields: &str| format!("    - {{name: p, kind: profiling, type: concurrency, {fields}}}\n");
     assert_eq!(warnings(&phase("concurrency: 10, requests: 10")), "");
     assert!(warnings(&phase("concurrency: 11, requests: 10")).contains("phase p: concurrency 11 can never be reached"));
     assert!(warnings(&phase("duration: inf")).contains("nothing ends it but an interrupt"));
+    assert_eq!(
+        warnings(&phase("duration: 10, concurrency: 4, concurrency_ramp: 10")),
+        ""
+    );
+    assert!(
+        warnings(&phase("duration: 10, concurrency: 4, concurrency_ramp: 11")).contains("its limit is never reached")
+    );
     assert_eq!(warnings(&phase("duration: 10, grace_period: 60")), "");
     assert!(warnings(&phase("duration: 10, grace_period: 3600")).contains("it may last 3610 s"));
     let warmup = |concurrency: u32| {
