@@ -1,87 +1,11 @@
 //! Sweeps and trials: one tree for all cells, one reset before each, and a suite that outlives failures and interrupts.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
 use ringload_mock_server::MockServer;
-use ringload_tests::program::{Ended, Workplace};
-use ringload_tests::{eventually, mock};
+use ringload_tests::cells::{
+    REQUESTS, aggregate_files, config, faulty, json, quick, run_files, scenarios, start, tree,
+};
+use ringload_tests::program::{Program, Workplace};
 use serde_json::Value;
-
-/// The longest that an interrupted suite may take to end.
-const SOON: Duration = Duration::from_secs(5);
-/// Requests of a cell of [`config`]: those of both phases.
-const REQUESTS: usize = 10;
-
-/// Two measured phases with the server's cache reset before them; `more` are lines of the top level.
-fn config(server: &MockServer, more: &str) -> String {
-    format!(
-        "schemaVersion: \"2.0\"\nbenchmark:\n  model: mock-model\n  endpoint:\n    url: {}/v1/chat/completions\n    type: chat\n    streaming: \
-         true\n    reset_kv_cache: true\n  dataset: {{type: synthetic, entries: 4, prompts: {{isl: 8, osl: 2}}}}\n  artifacts: {{dir: ./results}}\n  \
-         phases:\n    - {{name: p1, kind: profiling, type: concurrency, requests: 6}}\n    - {{name: p2, kind: profiling, type: concurrency, \
-         requests: 4}}\n{more}\n",
-        server.url()
-    )
-}
-
-fn quick() -> MockServer {
-    mock(|options| {
-        options.ttft = Duration::from_millis(1);
-        options.itl = Duration::from_millis(1);
-    })
-}
-
-/// Files below a folder, relative to it.
-fn tree(root: &Path) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let relative = path.strip_prefix(root).expect("it lies below");
-                found.insert(relative.display().to_string());
-            }
-        }
-    }
-    found
-}
-
-/// Files of one run with these phases.
-fn run_files(place: &str, phases: &[&str]) -> BTreeSet<String> {
-    let fixed = [
-        ".aiperf_results_ready.json",
-        "inputs.json",
-        "phase_manifest.json",
-        "profile_export.jsonl",
-        "profile_export_aiperf.csv",
-        "profile_export_aiperf.json",
-        "run_config.json",
-    ];
-    let of_phases = phases.iter().flat_map(|phase| {
-        ["csv", "json"].map(|ending| format!("{place}/phases/{phase}/profile_export_aiperf.{ending}"))
-    });
-    fixed
-        .iter()
-        .map(|name| format!("{place}/{name}"))
-        .chain(of_phases)
-        .collect()
-}
-
-fn aggregate_files(place: &str, name: &str) -> BTreeSet<String> {
-    ["csv", "json"]
-        .map(|ending| format!("{place}/profile_export_aiperf_{name}.{ending}"))
-        .into()
-}
-
-fn json(workplace: &Workplace, relative: &str) -> Value {
-    let path = workplace.path("results").join(relative);
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 fn keys(value: &Value) -> Vec<&str> {
     value
@@ -105,12 +29,6 @@ fn resets(server: &MockServer) -> Vec<usize> {
                 .count()
         })
         .collect()
-}
-
-fn start(server: &MockServer, more: &str, flags: &[&str], code: i32) -> (Workplace, Ended) {
-    let workplace = Workplace::new(&config(server, more));
-    let ended = workplace.profile(flags).expect(code);
-    (workplace, ended)
 }
 
 const TWO_BY_TWO: &str =
@@ -322,18 +240,6 @@ fn a_sweep_with_trials_has_the_tree_of_its_order() {
     }
 }
 
-/// A scenario whose load is answered with this fault. The control routes are not asked for one: the query is that of the inference route.
-fn faulty(server: &MockServer, name: &str, fault: &str) -> String {
-    format!(
-        "{{name: {name}, benchmark: {{endpoint: {{url: \"{}/v1/chat/completions?fault={fault}&cell={name}\"}}}}}}",
-        server.url()
-    )
-}
-
-fn scenarios(runs: &[String]) -> String {
-    format!("sweep: {{type: scenarios, runs: [{}]}}", runs.join(", "))
-}
-
 #[test]
 fn a_cell_without_a_success_does_not_keep_the_others_from_running() {
     // Scenario 66.
@@ -447,87 +353,6 @@ fn mistakes_of_the_last_cell_are_found_before_the_first_runs() {
     assert_eq!((server.ledger().len(), server.control_log().len()), (0, 0));
 }
 
-/// Interrupts a suite, and returns what it left and how many of its requests had arrived.
-fn interrupt(workplace: &Workplace, signal: &str, code: i32, when: impl FnMut() -> bool) -> Ended {
-    let program = workplace.start_profile(&[]);
-    eventually("the moment of the interrupt", when);
-    let asked = Instant::now();
-    program.signal(signal);
-    let ended = program.end().expect(code);
-    assert!(asked.elapsed() < SOON, "ended {:?} after the signal", asked.elapsed());
-    ended
-}
-
-#[test]
-fn an_interrupt_in_a_cooldown_keeps_what_finished_and_can_be_resumed() {
-    let server = quick();
-    let sweep = "sweep: {type: grid, cooldown_seconds: 3600, parameters: {phases.p1.concurrency: [1, 2]}}";
-    let workplace = Workplace::new(&config(&server, sweep));
-    let done = workplace.path("results/concurrency_1/run_config.json");
-    let finished = || std::fs::read_to_string(&done).is_ok_and(|text| text.contains("\"succeeded\""));
-    let ended = interrupt(&workplace, "INT", 130, finished);
-    assert!(ended.stdout.contains("not run"), "{}", ended.stdout);
-    let sweep_file = "sweep_aggregate/profile_export_aiperf_sweep.json";
-    assert_eq!(json(&workplace, sweep_file)["num_successful_runs"], 1);
-    assert_eq!(server.ledger().len(), REQUESTS);
-
-    // Kept cells are not run again, and there is no pause before the first that is.
-    let resumed = workplace.profile(&["--resume"]).expect(0);
-    assert_eq!(server.ledger().len(), 2 * REQUESTS);
-    assert!(resumed.stdout.contains("kept"), "{}", resumed.stdout);
-    let sweep = json(&workplace, sweep_file);
-    assert_eq!(
-        (&sweep["num_profile_runs"], &sweep["num_successful_runs"]),
-        (&2.into(), &2.into())
-    );
-    assert_eq!(sweep["per_combination_metrics"].as_array().map(Vec::len), Some(2));
-}
-
-#[test]
-fn an_interrupt_in_a_cell_is_resumed_from_that_cell() {
-    let server = mock(|options| {
-        options.ttft = Duration::from_millis(1);
-        options.itl = Duration::from_millis(1);
-    });
-    // The second cell never ends by itself: its server holds every answer back.
-    let (good, slow) = (faulty(&server, "good", "interim"), faulty(&server, "slow", "hang"));
-    let workplace = Workplace::new(&config(&server, &scenarios(&[good.clone(), slow])));
-    interrupt(&workplace, "TERM", 143, || {
-        server.ledger().len() > REQUESTS || server.counters().requests > REQUESTS as u64
-    });
-    assert_eq!(
-        json(&workplace, "slow/run_config.json")["ringload"]["status"],
-        "interrupted"
-    );
-    assert_eq!(
-        json(&workplace, "slow/profile_export_aiperf.json")["was_cancelled"],
-        true
-    );
-    assert_eq!(
-        json(&workplace, "good/run_config.json")["ringload"]["status"],
-        "succeeded"
-    );
-
-    // A changed config is refused, and the change is named.
-    let changed = config(&server, &scenarios(&[good, faulty(&server, "slow", "interim")]));
-    std::fs::write(workplace.path("test.yaml"), changed).expect("a config");
-    let before = server.counters().requests;
-    let refused = workplace.profile(&["--resume"]).expect(2);
-    assert!(
-        refused.stderr.contains("the config has changed") && refused.stderr.contains("endpoint.urls[0] was"),
-        "{}",
-        refused.stderr
-    );
-    assert_eq!(server.counters().requests, before, "nothing was sent");
-}
-
-#[test]
-fn resume_needs_cells() {
-    let server = quick();
-    let (_, ended) = start(&server, "", &["--resume"], 2);
-    assert!(ended.stderr.contains("describes one run"), "{}", ended.stderr);
-}
-
 #[test]
 fn later_trials_of_a_warm_server_skip_the_warmup() {
     let server = quick();
@@ -561,13 +386,13 @@ fn each_finished_cell_is_a_line() {
     let workplace = Workplace::new(&config(&server, TWO_BY_TWO));
     let mut command = workplace.command(&["profile", "--config", "test.yaml", "--cores", "1"]);
     command.env("NO_COLOR", "1");
-    let ended = ringload_tests::program::Program::start(command).end().expect(0);
+    let ended = Program::start(command).end().expect(0);
     let lines = |text: &str| text.lines().filter(|line| line.contains("succeeded")).count();
     assert_eq!((lines(&ended.stderr), lines(&ended.stdout)), (4, 4), "{}", ended.stderr);
     std::fs::remove_dir_all(workplace.path("results")).expect("results");
     let hidden = config(&server, &format!("{TWO_BY_TWO}\nno_sweep_table: true"));
     std::fs::write(workplace.path("test.yaml"), hidden).expect("a config");
     let command = workplace.command(&["profile", "--config", "test.yaml", "--cores", "1"]);
-    let ended = ringload_tests::program::Program::start(command).end().expect(0);
+    let ended = Program::start(command).end().expect(0);
     assert_eq!((lines(&ended.stderr), lines(&ended.stdout)), (0, 4), "{}", ended.stderr);
 }

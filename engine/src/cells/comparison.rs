@@ -78,12 +78,8 @@ pub(super) fn of(cells: &Cells, reports: &[CellReport]) -> Option<Comparison> {
     };
     let latency = LATENCIES.into_iter().find(|name| has(name));
     for (row, figures) in rows.iter_mut().zip(&figures_of_rows) {
-        let mean = |name: &str| {
-            let figure = figures.iter().find(|figure| figure.name == name)?;
-            Some((figure.spread.mean, figure.unit.clone()))
-        };
-        row.throughput = mean(THROUGHPUT);
-        row.latency = latency.and_then(mean);
+        row.throughput = mean(figures, THROUGHPUT);
+        row.latency = latency.and_then(|name| mean(figures, name));
     }
     let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
     let mut comparison = Comparison {
@@ -93,6 +89,12 @@ pub(super) fn of(cells: &Cells, reports: &[CellReport]) -> Option<Comparison> {
     };
     comparison.document = comparison.document(cells, reports);
     Some(comparison)
+}
+
+/// The mean of a figure, with its unit.
+fn mean(figures: &[Figure], name: &str) -> Option<(f64, Value)> {
+    let figure = figures.iter().find(|figure| figure.name == name)?;
+    Some((figure.spread.mean, figure.unit.clone()))
 }
 
 /// The paths that vary, with the names that columns have: the last part, or all of it where that says too little.

@@ -84,7 +84,7 @@ fn within(df: usize, t: f64) -> f64 {
     let theta = (t / nu.sqrt()).atan();
     let (sin, cos) = theta.sin_cos();
     let cos2 = cos * cos;
-    if df % 2 == 0 {
+    if df.is_multiple_of(2) {
         let (mut term, mut sum, mut k) = (1.0, 1.0, 1.0);
         while k < nu / 2.0 {
             term *= cos2 * (2.0 * k - 1.0) / (2.0 * k);
