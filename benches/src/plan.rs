@@ -69,7 +69,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         origin,
     };
     let inputs = RenderInputs {
-        target: &target,
+        targets: std::slice::from_ref(&target),
         model: "mock-model",
         streaming: requests.streaming,
         close_after: false,
@@ -92,7 +92,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
-            target,
+            targets: vec![target],
             streaming: requests.streaming,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: Some(Nanos::from_secs(60)),
@@ -101,6 +101,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         },
         requests: images,
         phases,
+        readiness: None,
         hooks: HookPlan::default(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),

@@ -23,6 +23,9 @@ pub(crate) use ringload_engine::run::{
 };
 
 use ringload_engine::config::{self, Diagnostics};
+pub(crate) use ringload_engine::config::{
+    ControlFlags, ReadinessMode, ServerPreset, control_path, positive_seconds, redact_url, retry_seconds,
+};
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
@@ -72,6 +75,8 @@ pub(crate) struct Overrides {
     pub(crate) command: String,
     /// Root of the random streams.
     pub(crate) seed: Option<u64>,
+    /// Hooks and readiness.
+    pub(crate) control: ControlFlags,
 }
 
 /// What a config describes.
@@ -97,11 +102,12 @@ pub(crate) struct Prepared {
 /// Every mistake of the config, rendered for a person.
 pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
     let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
-    let suite = match source {
+    let mut suite = match source {
         Source::File(path) => config::load_suite(path),
         Source::Bundled => config::parse_suite(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
     }
     .map_err(rendered)?;
+    suite.apply_control_flags(&overrides.control).map_err(rendered)?;
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,

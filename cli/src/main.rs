@@ -4,6 +4,7 @@ mod args;
 mod cell_table;
 mod command;
 mod console;
+mod control_args;
 mod cores;
 mod engine;
 mod exit;

@@ -37,8 +37,10 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// The pipeline up to the first plan, with an environment in which the variables of the cases are unset.
+/// The pipeline up to the first plan, with an environment in which the variables of the cases are unset, in the directory of the cases: relative paths of datasets
+/// start there.
 fn resolve(file: &Path) -> Result<Plan, Diagnostics> {
+    std::env::set_current_dir(cases_directory()).expect("the directory of the cases is there");
     let bytes = std::fs::read(file).expect("the case is readable");
     let suite = config::parse_suite(&file.display().to_string(), &bytes, &|_| None)?;
     if suite.is_single() {
@@ -175,7 +177,7 @@ fn a_refused_case_is_refused_for_its_own_reason_and_nothing_else() {
 }
 
 #[test]
-fn cases_about_rates_are_read_and_not_refused_by_name() {
+fn cases_about_schedules_are_read_and_not_refused_by_name() {
     for name in [
         "gamma_smoothness",
         "rate_series_inline",
@@ -183,6 +185,7 @@ fn cases_about_rates_are_read_and_not_refused_by_name() {
         "rate_ramp_strategies",
         "on_cap_drop",
         "on_cap_wait",
+        "fixed_schedule_offsets",
     ] {
         let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
         let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));

@@ -1,12 +1,13 @@
 //! Phases in a few words.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::id::PhaseId;
 use ringload_engine::plan::{
-    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, RatePlan,
-    StopRule,
+    AdaptivePlan, Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy,
+    RatePlan, StopRule,
 };
 use ringload_engine::units::Nanos;
 
@@ -143,6 +144,13 @@ impl Phase {
     #[must_use]
     pub fn failing_at(mut self, threshold: f64) -> Self {
         self.0.limits.failure_threshold = Some(threshold);
+        self
+    }
+
+    /// Lets a controller move a limit.
+    #[must_use]
+    pub fn steered(mut self, adaptive: AdaptivePlan) -> Self {
+        self.0.limits.adaptive = Some(Arc::new(adaptive));
         self
     }
 

@@ -396,3 +396,40 @@ fn each_finished_cell_is_a_line() {
     let ended = Program::start(command).end().expect(0);
     assert_eq!((lines(&ended.stderr), lines(&ended.stdout)), (0, 4), "{}", ended.stderr);
 }
+
+#[test]
+fn the_server_is_waited_for_once() {
+    let server = quick();
+    let text = config(&server, TWO_BY_TWO).replace(
+        "    streaming: true\n",
+        "    streaming: true\n    wait_for_model_timeout: 10\n    wait_for_model_mode: models\n",
+    );
+    let workplace = Workplace::new(&text);
+    let ended = workplace.profile(&[]).expect(0);
+    assert_eq!(ended.stderr.matches("to be ready").count(), 1, "{}", ended.stderr);
+    assert_eq!(server.ledger().len(), 4 * REQUESTS);
+    // A server that is not there ends the suite, and leaves no trace of results.
+    let text = text
+        .replace(&server.url(), "http://127.0.0.1:9")
+        .replace("timeout: 10", "timeout: 0.2");
+    let workplace = Workplace::new(&text);
+    for _ in 0..2 {
+        workplace.profile(&[]).expect(1);
+    }
+    assert!(!workplace.path("results").exists());
+}
+
+#[test]
+fn a_flag_and_a_sweep_of_the_same_hook_exclude_each_other() {
+    let server = quick();
+    let sweep = "sweep: {type: grid, parameters: {endpoint.reset_kv_cache: [true, false]}}";
+    let (_, ended) = start(&server, sweep, &["--reset-kv-cache"], 2);
+    assert!(
+        ended.stderr.contains("--reset-kv-cache") && ended.stderr.contains("endpoint.reset_kv_cache"),
+        "{}",
+        ended.stderr
+    );
+    let (_, ended) = start(&server, sweep, &[], 0);
+    assert_eq!(resets(&server), [0], "one of the two cells has the hook");
+    assert!(ended.stdout.contains("succeeded"), "{}", ended.stdout);
+}

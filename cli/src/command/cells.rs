@@ -17,6 +17,7 @@ pub(crate) struct Wishes {
 /// Runs the cells of a suite. The caller watches for signals.
 pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
     cells.warnings().iter().for_each(|warning| console::warn(warning));
+    super::profile::note_readiness(cells.readiness_timeout());
     let options = CellsOptions {
         run,
         resume: wishes.resume,

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cells;
+use ringload_engine::units::Nanos;
+
 use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
 use crate::engine::{
@@ -31,6 +33,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
+        control: args.control.flags(),
     };
     let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
     let prepared = match engine::prepare(source, overrides) {
@@ -96,6 +99,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
 fn run_one(plan: &Plan, options: &RunOptions, ui: Ui, fail_on_client_limited: bool) -> Exit {
     let told = plan.warnings.clone();
     told.iter().for_each(|warning| console::warn(warning));
+    note_readiness(plan.readiness.as_ref().map(|readiness| readiness.timeout));
     let mut progress = Progress::on_stderr(ui);
     let result = engine::run(plan, options, &mut |snapshot| progress.show(snapshot));
     progress.clear();
@@ -111,6 +115,15 @@ fn run_one(plan: &Plan, options: &RunOptions, ui: Ui, fail_on_client_limited: bo
         }
     };
     conclude(&outcome, &told, fail_on_client_limited)
+}
+
+/// Says what the start waits for.
+pub(super) fn note_readiness(timeout: Option<Nanos>) {
+    if let Some(timeout) = timeout {
+        console::note(&format!(
+            "waiting up to {timeout} for each server and model to be ready"
+        ));
+    }
 }
 
 /// Prints the results and decides how the program ends.
@@ -213,7 +226,8 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
             if at == 0 {
                 program_name(&argument)
             } else {
-                quote(&argument)
+                // The path of a hook may carry a key in its query.
+                quote(&engine::redact_url(&argument))
             }
         })
         .collect();
@@ -243,6 +257,7 @@ fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control_args::ControlArgs;
 
     #[test]
     fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
@@ -291,6 +306,7 @@ mod tests {
             resume: false,
             fail_on_client_limited: false,
             random_seed: None,
+            control: ControlArgs::default(),
         };
         assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);
         assert_eq!(output_directory(&args(Some("a.yaml"), Some("out"))), Some("out".into()));
@@ -313,5 +329,12 @@ mod tests {
             .into_iter(),
         );
         assert_eq!(line, r"ringload profile --config 'it'\''s a file.yaml' '' '$HOME'");
+    }
+
+    #[test]
+    fn keys_in_paths_of_hooks_are_not_recorded() {
+        let words = ["ringload", "profile", "--reset-kv-cache-path=/reset?token=hidden"];
+        let line = command_line(words.map(String::from).into_iter());
+        assert!(line.contains("/reset?") && !line.contains("hidden"), "{line}");
     }
 }

@@ -105,7 +105,7 @@ fn write_tree(mut plan: Plan, records: &[RequestRecord], end: &RunEnd) -> Tree {
     let mut facts = EngineFacts::default();
     facts.run.insert("driver".into(), json!("epoll"));
     facts.phases.push((BASELINE, facts.run.clone()));
-    let written = write_all(&directory, &plan, &report, &facts);
+    let written = write_all(&directory, &plan, &report, &facts, None);
     Tree { temp, written }
 }
 
@@ -532,7 +532,7 @@ fn a_file_that_cannot_be_written_stops_no_other() {
     let mut collector = Collector::new(&plan, anchor());
     collector.add(&success(BASELINE, 0), &[]);
     let report = collector.finish(&[], &RunEnd::Complete);
-    let written = write_all(&directory, &plan, &report, &EngineFacts::default());
+    let written = write_all(&directory, &plan, &report, &EngineFacts::default(), None);
     assert_eq!(written.failures.len(), 2);
     assert!(
         written.failures[0]

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use crate::artifact::ArtifactError;
 use crate::config::{Config, Diagnostics, PhaseKind, Suite, Variation};
 use crate::plan::{self, BuildOptions, Plan};
+use crate::units::Nanos;
 use layout::Layout;
 
 pub use resume::ResumeError;
@@ -61,6 +62,8 @@ pub struct Cells {
     id: String,
     cells: Vec<Cell>,
     warnings: Vec<String>,
+    /// How long the first cell waits for the servers; the others find them ready.
+    readiness_timeout: Option<Nanos>,
 }
 
 impl Cells {
@@ -105,15 +108,17 @@ impl Cells {
             id: uuid(),
             cells,
             warnings: Vec::new(),
+            readiness_timeout: None,
         };
-        prepared.warnings = prepared.check()?;
+        (prepared.warnings, prepared.readiness_timeout) = prepared.check()?;
         Ok(prepared)
     }
 
     /// Builds what will run. Later trials of a variation differ from its second one by their seed alone.
-    fn check(&self) -> Result<Vec<String>, Diagnostics> {
+    fn check(&self) -> Result<(Vec<String>, Option<Nanos>), Diagnostics> {
+        let mut waits = None;
         let mut warnings = trial_warnings(&self.suite);
-        for cell in self.cells.iter().filter(|cell| cell.trial < 2) {
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.trial < 2) {
             let plan = self.plan(cell).map_err(|mistakes| {
                 if self.suite.sweep.is_some() {
                     mistakes.in_variation(&self.suite.variations[cell.variation].label)
@@ -121,13 +126,21 @@ impl Cells {
                     mistakes
                 }
             })?;
+            if index == 0 {
+                waits = plan.readiness.map(|readiness| readiness.timeout);
+            }
             for warning in plan.warnings {
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
                 }
             }
         }
-        Ok(warnings)
+        Ok((warnings, waits))
+    }
+
+    /// How long the first cell may wait for the servers to be ready; `None` does not wait.
+    pub fn readiness_timeout(&self) -> Option<Nanos> {
+        self.readiness_timeout
     }
 
     /// The cells in the order of running.
@@ -206,13 +219,8 @@ fn name(suite: &Suite, variation: &Variation, trial: u32) -> String {
 
 /// A flag that the sweep would override, or that would override the sweep, leaves open what was meant.
 fn check_overrides(suite: &Suite, options: &BuildOptions) -> Result<(), Diagnostics> {
-    let swept = |prefix: &str| {
-        let paths = suite.variations.iter().flat_map(|variation| &variation.values);
-        let mut paths = paths.map(|(path, _)| path.as_str());
-        paths.find(|path| path.starts_with(prefix)).map(str::to_owned)
-    };
     if options.target_override.is_some()
-        && let Some(path) = swept("endpoint.url")
+        && let Some(path) = suite.swept("endpoint.url")
     {
         let message = format!("--mock replaces the server, and the sweep varies {path}: remove one of them");
         return Err(suite.mistake(message));

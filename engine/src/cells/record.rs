@@ -26,6 +26,21 @@ pub(super) fn write(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEn
     artifact::write_document(&cell.directory.join(RUN_CONFIG), &document(cells, cell, plan, end))
 }
 
+/// Takes back the file of a cell that sent nothing, with the directories that this leaves empty, so that nothing looks like results to the next
+/// attempt. Best effort: the reason of the refusal is worth more.
+pub(super) fn remove(cells: &Cells, cell: &Cell) {
+    let _ = std::fs::remove_file(cell.directory.join(RUN_CONFIG));
+    for directory in cell
+        .directory
+        .ancestors()
+        .take_while(|directory| directory.starts_with(cells.directory()))
+    {
+        if std::fs::remove_dir(directory).is_err() {
+            return;
+        }
+    }
+}
+
 fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> Value {
     let variation = &cells.suite.variations[cell.variation];
     let values: Map<String, Value> = variation.values.iter().cloned().collect();

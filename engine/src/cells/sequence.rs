@@ -241,6 +241,10 @@ impl Sequence<'_> {
             Ok(plan) => plan,
             Err(mistakes) => return Ok(failed(mistakes.to_string())),
         };
+        if self.previous.is_some() {
+            // The servers have been waited for, and have answered.
+            plan.readiness = None;
+        }
         // What an attempt left that did not finish makes room for this one.
         plan.artifacts.overwrite = earlier != Earlier::Nothing;
         if let Err(error) = record::write(self.cells, cell, &plan, None) {
@@ -251,7 +255,11 @@ impl Sequence<'_> {
             Ok(outcome) => (end_of(&outcome), artifact::metrics(&outcome.report), Some(outcome)),
             Err(error) => match error.interrupted_by() {
                 Some(signal) => (CellEnd::Interrupted(signal), Map::new(), None),
-                None if self.previous.is_none() && error.is_usage() => return Err(error.into()),
+                // The same would happen to every other cell.
+                None if self.previous.is_none() && (error.is_usage() || matches!(error, RunError::NotReady(_))) => {
+                    record::remove(self.cells, cell);
+                    return Err(error.into());
+                }
                 None => (CellEnd::Failed(error.to_string()), Map::new(), None),
             },
         };

@@ -72,6 +72,11 @@ impl Bounds {
         value <= self.max && (value > self.min || (self.min_is_allowed && value >= self.min))
     }
 
+    /// A duration within the limits, in words.
+    pub(super) fn of_duration(&self) -> String {
+        format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", self.describe())
+    }
+
     fn describe(&self) -> String {
         let mut text = match (self.min_is_allowed, self.max < f64::MAX) {
             (true, true) => format!("from {} to {}", self.min, self.max),
@@ -199,8 +204,7 @@ impl<'t> Field<'t> {
 
     /// A duration in seconds.
     pub(super) fn duration(&self, bounds: Bounds) -> Option<f64> {
-        let allowed = format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", bounds.describe());
-        self.measure(&allowed, bounds, scalar::duration)
+        self.measure(&bounds.of_duration(), bounds, scalar::duration)
     }
 
     /// A list where one number is due was meant to be tried out value by value.

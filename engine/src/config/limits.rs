@@ -1,10 +1,11 @@
-//! What a phase limits beside its concurrency, as written: prefills, ramps of limits, failures.
+//! What a phase limits beside its concurrency, as written: prefills, ramps of limits, failures, and what moves a limit.
 
+use super::adaptive::{self, AdaptiveScale, Surroundings};
 use super::decode::{Bounds, Section};
 use super::ramp::{self, Ramp};
 
 /// The further limits of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
     /// Most requests between their start and their first content.
     pub prefill_concurrency: Option<u32>,
@@ -14,6 +15,8 @@ pub struct Limits {
     pub prefill_ramp: Option<Ramp>,
     /// Share of failures, 0 to 1, above which the run ends.
     pub failed_request_threshold: Option<f64>,
+    /// What moves a limit while the phase runs.
+    pub adaptive: Option<AdaptiveScale>,
 }
 
 /// The limits of a phase whose concurrency is `concurrency`, the default filled in. `streaming` is what the endpoint says, if it could be read.
@@ -54,5 +57,13 @@ pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, streaming:
         failed_request_threshold: section
             .field("failed_request_threshold")
             .and_then(|field| field.float(share)),
+        adaptive: adaptive::decode(
+            section,
+            &Surroundings {
+                concurrency,
+                prefill: prefill_concurrency,
+                streaming,
+            },
+        ),
     }
 }

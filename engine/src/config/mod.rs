@@ -8,11 +8,15 @@
 //! boolean is. A key is either read, refused by name ("not supported by ringload yet"), or unknown; none is passed over. What the
 //! values mean together is decided in [`plan`](crate::plan).
 
+mod adaptive;
 mod address;
+mod control_flags;
 mod dataset;
+mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod fixed_schedule;
 mod free;
 mod headers;
 mod hooks;
@@ -26,6 +30,7 @@ mod phase_names;
 mod phases;
 mod ramp;
 mod rate;
+mod readiness;
 mod scalar;
 mod schema;
 mod secret;
@@ -42,9 +47,13 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use dataset::{Dataset, Length};
+pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
+pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
+pub use dataset::{Dataset, Length, Sampling};
+pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::{ConnectionReuse, Endpoint};
+pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
@@ -52,6 +61,7 @@ pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
+pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, parse_suite};
 pub use sweep::{IterationOrder, Sweep};
@@ -60,7 +70,8 @@ pub use url::Url;
 
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
-pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
+pub use secret::redact_url;
+pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
@@ -91,6 +102,19 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// A mistake that shows only when the values are put together.
+    pub(crate) fn mistake(&self, at: Position, path: &str, message: String) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            line: at.line,
+            column: at.column,
+            path: path.to_owned(),
+            message,
+        };
+        Diagnostics::new(self.source.clone(), vec![diagnostic])
+    }
 }
 
 /// Reads the bytes of a file that messages call `file` and that describes one run.

@@ -1,6 +1,7 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
 use super::decode::{Bounds, Field, Section};
+use super::fixed_schedule::{self, ScheduleWindow};
 use super::limits::{self, Limits};
 use super::phase_names::{self, Identity};
 use super::ramp::{self, Ramp};
@@ -49,6 +50,8 @@ pub enum PhaseType {
         /// Shape of the distribution.
         smoothness: Option<f64>,
     },
+    /// Open loop at the timestamps of the dataset.
+    FixedSchedule(ScheduleWindow),
 }
 
 impl PhaseType {
@@ -58,6 +61,7 @@ impl PhaseType {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::FixedSchedule(_) => "fixed_schedule",
             Self::Gamma { .. } => "gamma",
         }
     }
@@ -65,7 +69,7 @@ impl PhaseType {
     /// Requests per second of an open loop.
     pub fn rate(&self) -> Option<&Rate> {
         match self {
-            Self::Concurrency => None,
+            Self::Concurrency | Self::FixedSchedule(_) => None,
             Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => Some(rate),
         }
     }
@@ -222,7 +226,7 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 3] = ["user_centric", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 2] = ["user_centric", "agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
@@ -230,6 +234,7 @@ enum Pattern {
     Constant,
     Poisson,
     Gamma,
+    FixedSchedule,
 }
 
 /// Smallest smoothness: gaps with 32 times the spread of exponential ones. Much below it nearly every gap is zero and the rest beyond any run.
@@ -285,7 +290,7 @@ fn one<'t>(
     let duration_s = section
         .field("duration")
         .and_then(|field| field.duration(Bounds::POSITIVE.or_infinity()));
-    // A schedule ends with its last entry; it is refused by its type, and that is all there is to say.
+    // A schedule ends with its last entry.
     let is_schedule = section
         .field("type")
         .and_then(|field| field.node.scalar())
@@ -332,9 +337,10 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
         ("gamma", Pattern::Gamma),
+        ("fixed_schedule", Pattern::FixedSchedule),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson, gamma")
+        .required("type", "allowed: concurrency, constant, poisson, gamma, fixed_schedule")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
     let smoothness = section.field("smoothness").map(|field| field.float(SMOOTHNESS));
     let Some(pattern) = pattern else {
@@ -348,7 +354,15 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
             "only gaps of type gamma have a smoothness; write type: gamma or remove the key",
         );
     }
+    if pattern != Pattern::FixedSchedule {
+        let kind = words
+            .iter()
+            .find(|(_, word)| *word == pattern)
+            .map_or("", |(word, _)| word);
+        fixed_schedule::report_foreign(section, kind);
+    }
     match pattern {
+        Pattern::FixedSchedule => fixed_schedule::decode(section).map(PhaseType::FixedSchedule),
         Pattern::Concurrency => {
             for key in ["rate", "rate_series", "rate_ramp"] {
                 if section.field(key).is_some() {
@@ -389,7 +403,11 @@ fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
             "without a cap every arrival starts at once; add `concurrency` or `prefill_concurrency`, or remove the key",
         );
     }
-    field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[])
+    let choice = field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[]);
+    if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "fixed_schedule") {
+        field.report("a fixed schedule sends each of its entries, late if need be; remove the key");
+    }
+    choice
 }
 
 fn cancellation(field: &Field<'_>) -> Option<Cancellation> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use super::control_flags::ControlFlags;
 use super::decode::{Field, Section};
 use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
 use super::multi_run::{self, FailurePolicy, MultiRun};
@@ -70,6 +71,52 @@ impl Suite {
         );
         let at = self.several_at.unwrap_or(Position::START);
         Err(Diagnostics::new(self.source, vec![diagnostic(at, "", message)]))
+    }
+
+    /// Puts flags for hooks and readiness over every variation.
+    ///
+    /// # Errors
+    /// Flags that contradict one another, would change nothing, or decide what the sweep varies.
+    pub fn apply_control_flags(&mut self, flags: &ControlFlags) -> Result<(), Diagnostics> {
+        let groups = [
+            (
+                "endpoint.reset_kv_cache",
+                "--reset-kv-cache",
+                flags.reset_kv_cache.is_some()
+                    || flags.reset_path.is_some()
+                    || flags.reset_timeout_s.is_some()
+                    || flags.reset_max_retry_s.is_some(),
+            ),
+            (
+                "endpoint.server_profiler",
+                "--server-profiler",
+                flags.server_profiler.is_some()
+                    || flags.profiler_start_path.is_some()
+                    || flags.profiler_stop_path.is_some()
+                    || flags.profiler_timeout_s.is_some(),
+            ),
+            (
+                "endpoint.wait_for_model",
+                "--wait-for-model",
+                flags.wait_timeout_s.is_some() || flags.wait_interval_s.is_some() || flags.wait_mode.is_some(),
+            ),
+        ];
+        for (prefix, flag, is_given) in groups {
+            if let Some(path) = self.swept(prefix).filter(|_| is_given) {
+                let message = format!("flags of {flag} decide what the sweep varies with {path}: remove one of them");
+                return Err(self.mistake(message));
+            }
+        }
+        self.variations
+            .iter_mut()
+            .try_for_each(|variation| variation.config.apply_control_flags(flags))
+    }
+
+    /// The first swept path that begins so.
+    pub(crate) fn swept(&self, prefix: &str) -> Option<String> {
+        let mut paths = self.variations.iter().flat_map(|variation| &variation.values);
+        let found = paths.find(|(path, _)| path.starts_with(prefix));
+        found.map(|(path, _)| path.clone())
     }
 
     /// A mistake of the file as a whole.

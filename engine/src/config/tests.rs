@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod adaptive;
 mod document;
 mod endpoint;
 mod limits;

@@ -1,8 +1,10 @@
 //! The phase machine: which phase runs, what it may have in flight, when it stops, and when the run is over.
 
+use super::adaptive::AdaptiveReport;
 use super::event::{Action, Event, HookCall, PhaseSummary, StopReason};
 use super::phase_run::{PhaseRun, PhaseState};
 use super::profiler::{Acquired, Profiler};
+use crate::id::PhaseId;
 use crate::plan::{PhaseKind, PhasePlan};
 use crate::units::Nanos;
 
@@ -48,8 +50,10 @@ pub struct RunOutcome {
 /// - a phase waits for *all* earlier ones to be complete; a seamless phase only for its predecessor to have stopped sending
 ///   (`may_begin`), so at most one phase sends at any time;
 /// - requests of earlier phases that are still in flight occupy slots of the sending phase, and ramps give it its slots one by one
-///   (`raise_limits`);
+///   (`set_limits`);
 /// - a drain ends as its rule says, or at once when the run is cut short (`cut_drains`);
+/// - the controller of a phase that has one asks for its figures once per period, moves a limit by them, and may end the sending
+///   (`ask_for_windows`);
 /// - too many failures in a phase that says how many are too many cut the run short as the user would (`watch_failures`);
 /// - the server profiler runs from before the first until after the last request of the phases that own it (`profiler.rs`).
 ///
@@ -128,6 +132,13 @@ impl Machine {
             Event::IssuingStopped { phase, sent } => {
                 self.phases[phase.index()].issuing_stopped(sent, self.settings.drain_stall_timeout, now);
             }
+            Event::Assessed { phase, window } => {
+                let run = &mut self.phases[phase.index()];
+                if run.assess(window, now) {
+                    run.stop_issuing(StopReason::Adaptive);
+                    actions.push(Action::StopIssuing { phase });
+                }
+            }
             Event::HookAnswered { call, result } => self.hook_answered(call, result, now, actions),
             Event::Interrupted => self.interrupt(actions),
         }
@@ -161,7 +172,8 @@ impl Machine {
         while self.finish_sending(now) || self.start_next(now, actions) || self.complete_drained(now, actions) {}
         self.stop_expired(now, actions);
         self.cut_drains(now, actions);
-        self.raise_limits(now, actions);
+        self.ask_for_windows(now, actions);
+        self.set_limits(now, actions);
         self.end_if_done(actions);
     }
 
@@ -284,19 +296,35 @@ impl Machine {
     }
 
     /// Gives the sending phase the slots that its ramp has reached and that earlier phases do not hold. Requests of any earlier phase count,
-    /// capped or not; a phase without a cap of its own takes what it wants. Limits grow with time and returns, and never fall.
-    fn raise_limits(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+    /// capped or not; a phase without a cap of its own takes what it wants. Limits grow with time and returns; they fall only
+    /// where a controller lowers them.
+    fn set_limits(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let leftover: u64 = self.phases[..self.next].iter().map(PhaseRun::leftover).sum();
         let Some(run) = self.last_started() else {
             return;
         };
         let phase = run.plan.id;
-        if let Some(limit) = run.raise_prefill_limit(now) {
+        if let Some(limit) = run.prefill_limit_changed(now) {
             actions.push(Action::SetPrefillLimit { phase, limit });
         }
-        if let Some(limit) = run.raise_limit(leftover, now) {
+        if let Some(limit) = run.limit_changed(leftover, now) {
             actions.push(Action::SetLimit { phase, limit });
         }
+    }
+
+    /// The controller of the sending phase looks at its figures once per period.
+    fn ask_for_windows(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        if let Some(run) = self.last_started()
+            && run.must_assess(now)
+        {
+            actions.push(Action::Assess { phase: run.plan.id });
+        }
+    }
+
+    /// What the controllers of the phases that started leave behind.
+    pub fn adaptive_reports(&self) -> Vec<(PhaseId, AdaptiveReport)> {
+        let report = |run: &PhaseRun| Some((run.plan.id, run.adaptive_report()?));
+        self.phases.iter().filter_map(report).collect()
     }
 
     fn end_if_done(&mut self, actions: &mut Vec<Action>) {

@@ -1,5 +1,6 @@
 //! The phase machine and the pacer as pure values, and the thread that gives them time.
 
+mod adaptive;
 mod event;
 mod limit_ramp;
 mod live;
@@ -18,6 +19,7 @@ mod scenarios;
 #[cfg(test)]
 mod simulation;
 
+pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status, Window, WindowTotals};
 pub use event::{Action, Event, HookCall, PhaseSummary, StopReason, Tally};
 pub use machine::{Machine, MachineSettings, RunOutcome};
 pub use pacer::{ImageCursor, Pacer};

@@ -10,38 +10,41 @@ use integrated_rate::IntegratedRate;
 
 use super::stream::{Purpose, Stream};
 use crate::credit::Credit;
-use crate::plan::{Arrival, CancellationPlan, PhasePlan};
+use crate::plan::{Arrival, CancellationPlan, PhasePlan, Sampler, Schedule};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
 ///
-/// Requests take entries in order, wrapping, and a phase goes on where the previous one stopped. Phases overlap while they drain, but
-/// never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
+/// Requests take entries in the order of the dataset's sampling, and a phase goes on where the previous one stopped. Phases overlap while they
+/// drain, but never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageCursor {
-    next: u32,
-    entries: NonZeroU32,
+    position: u64,
+    order: Sampler,
 }
 
 impl ImageCursor {
-    /// The beginning of a dataset with this many entries.
+    /// The beginning of a dataset with this many entries that is taken as it stands.
     pub fn new(entries: NonZeroU32) -> Self {
-        Self { next: 0, entries }
+        Self::in_order(Sampler::sequential(entries))
+    }
+
+    /// The beginning of an order.
+    pub fn in_order(order: Sampler) -> Self {
+        Self { position: 0, order }
     }
 
     /// The cursor after `count` more requests.
     pub fn advanced(self, count: u64) -> Self {
-        let entries = u64::from(self.entries.get());
-        let next = (u64::from(self.next) + count % entries) % entries;
         Self {
-            next: u32::try_from(next).expect("a remainder of a division by a u32 fits a u32"),
+            position: self.position.wrapping_add(count),
             ..self
         }
     }
 
     /// Index of the entry that the next request takes.
     pub fn image(self) -> u32 {
-        self.next
+        self.order.entry(self.position)
     }
 }
 
@@ -73,6 +76,8 @@ enum Arrivals {
         unit: UnitArrivals,
         rate: IntegratedRate,
     },
+    /// Starts that are known one by one, with their entries.
+    FixedSchedule(Schedule),
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +91,7 @@ impl Pacer {
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
         let arrivals = match &plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
+            Arrival::FixedSchedule(schedule) => Arrivals::FixedSchedule(schedule.clone()),
             Arrival::AtRate { gaps, rate } => Arrivals::AtRate {
                 unit: UnitArrivals::new(*gaps, Stream::new(seed, &plan.name, Purpose::Arrival)),
                 rate: IntegratedRate::new(rate, Stream::new(seed, &plan.name, Purpose::RateRamp)),
@@ -122,22 +128,36 @@ impl Pacer {
     }
 
     /// Where the next phase begins in the dataset when `sent` requests of this one were started. Credits that were issued but taken
-    /// back consumed nothing.
+    /// back consumed nothing, and a fixed schedule never does: it takes the entries that it names.
     pub fn cursor_after(&self, sent: u64) -> ImageCursor {
-        self.start.advanced(sent)
+        match self.arrivals {
+            Arrivals::FixedSchedule(_) => self.start,
+            _ => self.start.advanced(sent),
+        }
+    }
+
+    /// The entry of the next credit.
+    fn entry(&self) -> u32 {
+        match &self.arrivals {
+            Arrivals::FixedSchedule(schedule) => schedule.starts()[self.issued as usize].conversation,
+            _ => self.cursor.image(),
+        }
     }
 
     fn compute_upcoming(&mut self) -> Option<Nanos> {
         if self.remaining() == Some(0) {
             return None;
         }
-        let Arrivals::AtRate { unit, rate } = &mut self.arrivals else {
+        let due = match &mut self.arrivals {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
-            return Some(Nanos::ZERO);
+            Arrivals::ClosedLoop => return Some(Nanos::ZERO),
+            Arrivals::AtRate { unit, rate } => {
+                // The last bit of an inverse may go back where the sum of gaps goes on.
+                let before = self.upcoming.unwrap_or(Nanos::ZERO);
+                Nanos::from_secs_f64(rate.time_of(unit.next())).max(before)
+            }
+            Arrivals::FixedSchedule(schedule) => schedule.starts().get(self.issued as usize)?.due,
         };
-        // The last bit of an inverse may go back where the sum of gaps goes on.
-        let before = self.upcoming.unwrap_or(Nanos::ZERO);
-        let due = Nanos::from_secs_f64(rate.time_of(unit.next())).max(before);
         // An arrival at or after the end of the phase does not exist, nor does one beyond the end of time.
         (due < self.plan.stop.duration.unwrap_or(Nanos::MAX)).then_some(due)
     }
@@ -171,11 +191,20 @@ impl Pacer {
 
     /// Arrivals to be expected from the next one until `elapsed`.
     fn expected_overdue(&self, elapsed: Nanos) -> u64 {
-        let (Arrivals::AtRate { rate, .. }, Some(from)) = (&self.arrivals, self.upcoming) else {
+        let Some(from) = self.upcoming else {
             return 0;
         };
         let until = elapsed.min(self.plan.stop.duration.unwrap_or(Nanos::MAX));
-        let expected = rate.arrivals_by(until.as_secs_f64()) - rate.arrivals_by(from.as_secs_f64());
+        let expected = match &self.arrivals {
+            Arrivals::ClosedLoop => return 0,
+            Arrivals::AtRate { rate, .. } => {
+                rate.arrivals_by(until.as_secs_f64()) - rate.arrivals_by(from.as_secs_f64())
+            }
+            Arrivals::FixedSchedule(schedule) => {
+                let ahead = &schedule.starts()[self.issued as usize..];
+                return ahead.partition_point(|start| start.due <= until) as u64;
+            }
+        };
         (expected.round() as u64).min(self.remaining().unwrap_or(u64::MAX))
     }
 
@@ -192,7 +221,7 @@ impl Iterator for Pacer {
         let intended = self.upcoming?;
         let credit = Credit {
             phase: self.plan.id,
-            image: self.cursor.image(),
+            image: self.entry(),
             sequence: self.issued,
             intended,
             cancel_after: self.draw_cancellation(),

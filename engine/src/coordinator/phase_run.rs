@@ -1,9 +1,10 @@
 //! One phase on its way through the run.
 
+use super::adaptive::{AdaptiveReport, Controller, Window};
 use super::event::{PhaseSummary, StopReason, Tally};
 use super::limit_ramp::LimitRamp;
 use super::stream::{Purpose, Stream};
-use crate::plan::{DrainRule, PhasePlan};
+use crate::plan::{ControlVariable, DrainRule, PhasePlan};
 use crate::units::Nanos;
 
 /// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
@@ -88,12 +89,14 @@ pub(super) struct PhaseRun {
     prefill_limit: u32,
     concurrency_ramp: Option<LimitRamp>,
     prefill_ramp: Option<LimitRamp>,
+    /// From the start on, in a phase that has one.
+    controller: Option<Controller>,
 }
 
 impl PhaseRun {
     pub(super) fn new(plan: &PhasePlan, seed: u64) -> Self {
         let ramp = |target, plan: Option<_>, draws| Some(LimitRamp::new(target?, plan?, draws));
-        let limits = plan.limits;
+        let limits = &plan.limits;
         Self {
             plan: plan.clone(),
             state: PhaseState::Waiting,
@@ -110,6 +113,7 @@ impl PhaseRun {
                 limits.prefill_ramp,
                 Stream::new(seed, &plan.name, Purpose::PrefillRamp),
             ),
+            controller: None,
         }
     }
 
@@ -132,6 +136,8 @@ impl PhaseRun {
                     looked: Nanos::ZERO,
                     issued: None,
                 });
+                let adaptive = self.plan.limits.adaptive.clone();
+                self.controller = adaptive.map(|plan| Controller::new(plan, now));
             }
             _ => self.illegal("start"),
         }
@@ -185,6 +191,9 @@ impl PhaseRun {
     }
 
     fn drain(&mut self, start: Nanos, reason: StopReason, sent: u64, stall_timeout: Nanos, now: Nanos) {
+        if let Some(controller) = &mut self.controller {
+            controller.phase_stopped(now);
+        }
         self.state = PhaseState::Draining(Draining {
             start,
             sending_complete: now,
@@ -256,29 +265,60 @@ impl PhaseRun {
         }
     }
 
-    /// Raises the limit as far as a sending phase may use it at `now`, beside `leftover` requests of earlier phases. Gives the new limit if it
+    /// Sets the limit as far as a sending phase may use it at `now`, beside `leftover` requests of earlier phases. Gives the new limit if it
     /// changed.
-    pub(super) fn raise_limit(&mut self, leftover: u64, now: Nanos) -> Option<u32> {
+    pub(super) fn limit_changed(&mut self, leftover: u64, now: Nanos) -> Option<u32> {
         let elapsed = self.elapsed(now)?;
         let wanted = match self.plan.concurrency {
             None => u32::MAX,
             Some(cap) => {
-                let cap = ramped(&self.concurrency_ramp, elapsed).unwrap_or(cap.get());
+                let cap = self
+                    .controlled(ControlVariable::Concurrency)
+                    .or(ramped(&self.concurrency_ramp, elapsed))
+                    .unwrap_or(cap.get());
                 cap.saturating_sub(u32::try_from(leftover).unwrap_or(u32::MAX))
             }
         };
-        raise(&mut self.limit, wanted)
+        let may_fall = self.controlled(ControlVariable::Concurrency).is_some();
+        settle(&mut self.limit, wanted, may_fall)
     }
 
-    /// Raises the prefill limit to what a sending phase may have at `now`. Gives the new limit if it changed. Prefills of earlier phases need no
+    /// Sets the prefill limit to what a sending phase may have at `now`. Gives the new limit if it changed. Prefills of earlier phases need no
     /// thought here: the cores count all prefills of the run together.
-    pub(super) fn raise_prefill_limit(&mut self, now: Nanos) -> Option<u32> {
+    pub(super) fn prefill_limit_changed(&mut self, now: Nanos) -> Option<u32> {
         let elapsed = self.elapsed(now)?;
         let cap = self.plan.limits.prefill?;
-        raise(
-            &mut self.prefill_limit,
-            ramped(&self.prefill_ramp, elapsed).unwrap_or(cap.get()),
-        )
+        let controlled = self.controlled(ControlVariable::PrefillConcurrency);
+        let wanted = controlled.or(ramped(&self.prefill_ramp, elapsed)).unwrap_or(cap.get());
+        settle(&mut self.prefill_limit, wanted, controlled.is_some())
+    }
+
+    /// What the controller wants a limit to be, if that is the one it moves.
+    fn controlled(&self, variable: ControlVariable) -> Option<u32> {
+        let moves = self.plan.limits.adaptive.as_ref().map(|plan| plan.variable);
+        let controller = self.controller.as_ref().filter(|_| moves == Some(variable))?;
+        Some(controller.control())
+    }
+
+    /// Whether the controller of a sending phase wants a window, once for each.
+    pub(super) fn must_assess(&mut self, now: Nanos) -> bool {
+        matches!(self.state, PhaseState::Sending(_))
+            && self
+                .controller
+                .as_mut()
+                .is_some_and(|controller| controller.asks_for_window(now))
+    }
+
+    /// Hands the controller a window. Says whether the phase must stop sending.
+    pub(super) fn assess(&mut self, window: Window, now: Nanos) -> bool {
+        let controller = self.controller.as_mut();
+        let wants_stop = controller.is_some_and(|controller| controller.assess(window, now));
+        wants_stop && matches!(self.state, PhaseState::Sending(_))
+    }
+
+    /// What the controller of a phase that started leaves behind.
+    pub(super) fn adaptive_report(&self) -> Option<AdaptiveReport> {
+        self.controller.as_ref().map(Controller::report)
     }
 
     /// How long a sending phase has been sending; from then on [`PhaseRun::next_step`] looks.
@@ -354,7 +394,13 @@ impl PhaseRun {
     /// The next moment at which this phase does something by itself.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         match &self.state {
-            PhaseState::Sending(_) => self.sending_deadline().into_iter().chain(self.next_step()).min(),
+            PhaseState::Sending(_) => {
+                let assessment = self.controller.as_ref().and_then(Controller::next_assessment);
+                [self.sending_deadline(), self.next_step(), assessment]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
             PhaseState::Draining(draining) if !draining.cut => match self.plan.drain {
                 DrainRule::WhileProgressing => Some(draining.stall_check),
                 DrainRule::Grace(_) => self.grace_deadline(),
@@ -430,9 +476,9 @@ fn ramped(ramp: &Option<LimitRamp>, elapsed: Nanos) -> Option<u32> {
     ramp.as_ref().map(|ramp| ramp.value_at(elapsed))
 }
 
-/// Raises a limit that never falls. Gives the new one if it changed.
-fn raise(limit: &mut u32, wanted: u32) -> Option<u32> {
-    (wanted > *limit).then(|| {
+/// Sets a limit, which falls only if it may. Gives the new one if it changed.
+fn settle(limit: &mut u32, wanted: u32, may_fall: bool) -> Option<u32> {
+    (wanted > *limit || (may_fall && wanted < *limit)).then(|| {
         *limit = wanted;
         wanted
     })

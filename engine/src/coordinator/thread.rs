@@ -3,18 +3,18 @@
 //! The machine knows neither cores nor queues; this loop knows nothing else. It wakes when a core says that something it waits for has happened,
 //! at the machine's deadlines, and every [`TICK`] to refill the gates.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
+use super::adaptive::{AdaptiveReport, Window};
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::live::LiveBoard;
 use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters};
+use crate::credit::{Command, Exchange, PhaseCounters, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
 use crate::plan::{PhasePlan, Plan};
@@ -25,8 +25,9 @@ use crate::units::Nanos;
 /// Longest sleep. A gate holds what a core can send in several of these.
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
-const HOOK_PATIENCE: Nanos = Nanos::from_secs(3);
+/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds, and a profiler whose
+/// start was given up has to be stopped in what is left of them.
+const HOOK_PATIENCE: Nanos = Nanos::from_millis(2_500);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;
@@ -54,10 +55,14 @@ pub(crate) struct CoordinatorReport {
     pub(crate) outcome: RunOutcome,
     /// What became of arrivals that were not sent, by phase; `None` in a closed loop, which has no arrivals.
     pub(crate) arrivals: Vec<Option<UnsentArrivals>>,
+    /// What controllers of phases did, by phase.
+    pub(crate) adaptive: Vec<(PhaseId, AdaptiveReport)>,
+    /// Requests that the controllers were not told of, because too many ended at once.
+    pub(crate) samples_lost: u64,
     /// What the time of each phase was like, by phase.
     pub(crate) surroundings: Vec<Surroundings>,
-    /// A control call was still without an answer when the interrupted run ended.
-    pub(crate) hook_abandoned: bool,
+    /// When the user ended the run.
+    pub(crate) interrupted: Option<Nanos>,
     /// Processor time of the coordinator's thread.
     pub(crate) busy: Nanos,
 }
@@ -101,12 +106,13 @@ pub(crate) struct Coordinator {
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
     arrivals: Vec<Option<UnsentArrivals>>,
+    /// By phase: requests that ended since its controller looked last. Empty for phases without a controller.
+    samples: Vec<Vec<Sample>>,
     watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
     /// A control call without an answer.
     outstanding: Option<HookCall>,
-    hook_abandoned: bool,
     run_ended: bool,
 }
 
@@ -141,9 +147,6 @@ impl Coordinator {
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
     ) -> Self {
-        let entries = u32::try_from(plan.requests.entries.len())
-            .ok()
-            .and_then(NonZeroU32::new);
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
             machine: Machine::new(
@@ -161,19 +164,19 @@ impl Coordinator {
                 .map(|phase| (!phase.arrival.is_closed_loop()).then(UnsentArrivals::default))
                 .collect(),
             watch: Watch::new(plan.phases.len()),
+            samples: vec![Vec::new(); plan.phases.len()],
             phases: plan.phases.clone(),
             exchange,
             hooks,
             live,
             interrupt,
             seed: plan.seed,
-            cursor: ImageCursor::new(entries.expect("a plan has one to 2^32 - 1 dataset entries")),
+            cursor: ImageCursor::in_order(plan.requests.order),
             sending: None,
             open: Vec::new(),
             ended: Vec::new(),
             interrupted: None,
             outstanding: None,
-            hook_abandoned: false,
             run_ended: false,
         }
     }
@@ -206,9 +209,16 @@ impl Coordinator {
         CoordinatorReport {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
+            adaptive: self.machine.adaptive_reports(),
+            samples_lost: self
+                .exchange
+                .links
+                .iter()
+                .filter_map(|link| Some(link.samples.as_ref()?.lost()))
+                .sum(),
             arrivals: self.arrivals,
             surroundings: self.watch.into_surroundings(),
-            hook_abandoned: self.hook_abandoned,
+            interrupted: self.interrupted,
             busy: thread_cpu(),
         }
     }
@@ -250,6 +260,7 @@ impl Coordinator {
             self.tell(Event::Interrupted, now);
         }
         self.hear_hooks(now);
+        self.collect_samples();
         for phase in self.open.clone() {
             let tally = tally(&self.exchange, phase);
             if self.seen[phase.index()] != tally {
@@ -258,6 +269,15 @@ impl Coordinator {
             }
         }
         self.finish_closing(now);
+    }
+
+    /// Takes what cores have left for the controllers.
+    fn collect_samples(&mut self) {
+        for samples in self.exchange.links.iter().filter_map(|link| link.samples.as_ref()) {
+            while let Some(sample) = samples.take() {
+                self.samples[sample.phase.index()].push(sample);
+            }
+        }
     }
 
     fn hear_hooks(&mut self, now: Nanos) {
@@ -269,7 +289,6 @@ impl Coordinator {
         }
         let patience_is_over = self.interrupted.is_some_and(|at| now.since(at) > HOOK_PATIENCE);
         if patience_is_over && let Some(call) = self.outstanding.take() {
-            self.hook_abandoned = true;
             let result = Err(format!("no answer within {HOOK_PATIENCE} of the interrupt; given up"));
             self.tell(Event::HookAnswered { call, result }, now);
         }
@@ -295,6 +314,11 @@ impl Coordinator {
                         since: now,
                     });
                 }
+            }
+            Action::Assess { phase } => {
+                let samples = std::mem::take(&mut self.samples[phase.index()]);
+                let window = Window { samples };
+                self.tell(Event::Assessed { phase, window }, now);
             }
             Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {

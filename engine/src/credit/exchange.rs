@@ -43,6 +43,12 @@ impl Exchange {
         })
     }
 
+    /// The same exchange, with a line for samples from each core.
+    pub(crate) fn sampled(mut self) -> Self {
+        self.links = self.links.into_iter().map(CoreLink::sampled).collect();
+        self
+    }
+
     /// The counters of one phase on every core.
     pub(crate) fn counters(&self, phase: PhaseId) -> impl Iterator<Item = &PhaseCounters> {
         self.links.iter().map(move |link| link.progress.phase(phase.index()))

@@ -17,6 +17,7 @@ mod ids;
 mod link;
 mod prefill;
 mod progress;
+mod sample;
 
 pub use credit::Credit;
 pub use ids::RequestIds;
@@ -25,3 +26,4 @@ pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
 pub(crate) use link::Command;
 pub(crate) use progress::PhaseCounters;
+pub(crate) use sample::Sample;

@@ -1,6 +1,13 @@
 //! Adaptive scale, resolved: which limit a phase moves while it runs, how far, and what tells whether the server still copes.
 
+use crate::config::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 use crate::units::Nanos;
+
+/// Seconds of a window when the file does not say.
+const DEFAULT_PERIOD_S: f64 = 30.0;
+const DEFAULT_BASE_STEP: u32 = 10;
+const DEFAULT_MULTIPLIER: u32 = 4;
+const DEFAULT_PERCENT: f64 = 25.0;
 
 /// The limit that is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +70,6 @@ pub enum WindowMetric {
 }
 
 impl WindowMetric {
-    /// Whether it has one value per request, so that its statistics differ.
-    pub fn is_distribution(self) -> bool {
-        matches!(
-            self,
-            Self::RequestLatency | Self::TimeToFirstToken | Self::InterTokenLatency
-        )
-    }
-
-    /// Whether it needs streams.
-    pub fn needs_stream(self) -> bool {
-        matches!(self, Self::TimeToFirstToken | Self::InterTokenLatency)
-    }
-
     /// Whether it says something about a window in which nothing succeeded.
     pub fn is_about_failures(self) -> bool {
         matches!(self, Self::ErrorRate | Self::CancellationRate)
@@ -150,7 +144,13 @@ pub struct SlaFilter {
 impl SlaFilter {
     /// The filter in one word, as artifacts name it.
     pub fn key(&self) -> String {
-        format!("{}:{}:{}:{}", self.name, self.stat_name, self.op.as_str(), self.threshold)
+        format!(
+            "{}:{}:{}:{}",
+            self.name,
+            self.stat_name,
+            self.op.as_str(),
+            self.threshold
+        )
     }
 }
 
@@ -179,4 +179,65 @@ pub struct AdaptivePlan {
     pub step_percent: f64,
     /// What must hold; all of it. Not empty.
     pub filters: Vec<SlaFilter>,
+}
+
+/// The controller of a phase, with its defaults.
+pub(super) fn resolve(written: &AdaptiveScale) -> AdaptivePlan {
+    let span = |seconds: f64| Nanos::from_secs_f64(seconds).max(Nanos(1));
+    AdaptivePlan {
+        variable: match written.variable {
+            AdaptiveVariable::Concurrency => ControlVariable::Concurrency,
+            AdaptiveVariable::PrefillConcurrency => ControlVariable::PrefillConcurrency,
+        },
+        min: written.min.unwrap_or(1),
+        max: written.max,
+        assessment_period: span(written.assessment_period_s.unwrap_or(DEFAULT_PERIOD_S)),
+        min_completed: written.min_completed_requests.unwrap_or(1),
+        sustain_duration: span(written.sustain_duration_s),
+        step_policy: match written.step_policy {
+            None | Some(AdaptiveStep::SlaMargin) => StepPolicy::SlaMargin,
+            Some(AdaptiveStep::FixedPercent) => StepPolicy::FixedPercent,
+        },
+        base_step: written.base_step.unwrap_or(DEFAULT_BASE_STEP),
+        max_step_multiplier: written.max_step_multiplier.unwrap_or(DEFAULT_MULTIPLIER),
+        step_percent: written.step_percent.unwrap_or(DEFAULT_PERCENT),
+        filters: written.sla.iter().map(filter).collect(),
+    }
+}
+
+fn filter(written: &Sla) -> SlaFilter {
+    SlaFilter {
+        metric: match written.metric.as_str() {
+            "request_latency" => WindowMetric::RequestLatency,
+            "time_to_first_token" | "ttft" => WindowMetric::TimeToFirstToken,
+            "inter_token_latency" | "itl" | "tpot" => WindowMetric::InterTokenLatency,
+            "request_throughput" | "throughput" => WindowMetric::RequestThroughput,
+            "output_token_throughput" => WindowMetric::OutputTokenThroughput,
+            "success_rate" => WindowMetric::SuccessRate,
+            "error_rate" => WindowMetric::ErrorRate,
+            "cancellation_rate" => WindowMetric::CancellationRate,
+            other => unreachable!("the config knows no window metric {other}"),
+        },
+        name: written.metric.clone(),
+        stat: match written.stat.as_str() {
+            "avg" => WindowStat::Average,
+            "min" => WindowStat::Min,
+            "max" => WindowStat::Max,
+            percentile => WindowStat::Percentile(
+                percentile
+                    .strip_prefix('p')
+                    .and_then(|percent| percent.parse().ok())
+                    .expect("the config knows no other statistic than avg, min, max and percentiles"),
+            ),
+        },
+        stat_name: written.stat.clone(),
+        op: match written.op.as_str() {
+            "lt" => SlaOp::Lt,
+            "le" => SlaOp::Le,
+            "gt" => SlaOp::Gt,
+            "ge" => SlaOp::Ge,
+            other => unreachable!("the config knows no operator {other}"),
+        },
+        threshold: written.threshold,
+    }
 }

@@ -1,6 +1,6 @@
 //! Advice about plans that will run but may not do what was meant. One line each, first the phase, then what to try.
 
-use super::{DrainRule, PhaseKind, PhasePlan};
+use super::{Arrival, DrainRule, PhaseKind, PhasePlan};
 use crate::config::Config;
 use crate::units::Nanos;
 
@@ -23,8 +23,10 @@ pub(super) fn advise(config: &Config, phases: &[PhasePlan]) -> Vec<String> {
 fn advise_phase(phase: &PhasePlan) -> Vec<String> {
     let name = &phase.name;
     let mut advice = Vec::new();
+    // The requests of a replay are counted, not chosen, and its cap is a guard.
     if let (Some(concurrency), Some(requests)) = (phase.concurrency, phase.stop.requests)
         && u64::from(concurrency.get()) > requests
+        && !matches!(phase.arrival, Arrival::FixedSchedule(_))
     {
         advice.push(format!(
             "phase {name}: concurrency {concurrency} can never be reached with {requests} requests; raise requests to at least {concurrency}"

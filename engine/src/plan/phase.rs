@@ -1,8 +1,9 @@
 //! One phase of the workflow, resolved.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use super::{Arrival, OnCap};
+use super::{AdaptivePlan, Arrival, OnCap};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -76,7 +77,7 @@ pub struct RampPlan {
 }
 
 /// What a phase limits beside its concurrency.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct LimitPlan {
     /// Most requests over all cores that have been started and have no content yet; `None` is unlimited.
     pub prefill: Option<NonZeroU32>,
@@ -86,6 +87,8 @@ pub struct LimitPlan {
     pub prefill_ramp: Option<RampPlan>,
     /// The run ends when more than this share of the phase's answers, 0 to 1, are failures.
     pub failure_threshold: Option<f64>,
+    /// Moves one of the limits while the phase runs; the limit itself is the highest value then.
+    pub adaptive: Option<Arc<AdaptivePlan>>,
 }
 
 /// One phase, resolved.

@@ -1,6 +1,6 @@
 //! When requests of a phase start, and how fast arrivals come over its time.
 
-use super::RampPlan;
+use super::{RampPlan, Schedule};
 
 /// When requests of a phase start.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub enum Arrival {
         /// Arrivals per second.
         rate: RatePlan,
     },
+    /// Open loop: requests start at the timestamps of the dataset.
+    FixedSchedule(Schedule),
 }
 
 impl Arrival {
@@ -44,12 +46,12 @@ impl Arrival {
         }
     }
 
-    /// The same gaps at another rate; a closed loop stays one.
+    /// The same gaps at another rate; what has no gaps stays what it is.
     #[must_use]
     pub fn at(self, rate: RatePlan) -> Self {
         match self {
-            Self::ClosedLoop => Self::ClosedLoop,
             Self::AtRate { gaps, .. } => Self::AtRate { gaps, rate },
+            other => other,
         }
     }
 

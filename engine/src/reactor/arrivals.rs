@@ -51,7 +51,7 @@ impl<D: Driver> Core<D> {
         if !self.phases[phase].drops {
             return Some(credit);
         }
-        let can_send = !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room());
+        let can_send = self.can_send();
         if !can_send {
             return None;
         }

@@ -4,6 +4,7 @@ use super::connection::{Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
+use crate::credit::Sample;
 use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
 use crate::plan::ConnectionReuse;
@@ -282,6 +283,7 @@ impl<D: Driver> Core<D> {
             self.recorder.forget_gaps(&mut request.gaps);
             self.cancels.remove(index);
             self.slab.relink(index, fresh);
+            self.slab.get(fresh).server = self.slab.get(index).server;
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
@@ -311,7 +313,8 @@ impl<D: Driver> Core<D> {
             let place = self.slab.get(index);
             place.state = State::Idle;
             place.served += 1;
-            self.idle.push(index);
+            let server = place.server;
+            self.idle.push(server, index);
         } else {
             self.close(index);
         }
@@ -360,6 +363,7 @@ impl<D: Driver> Core<D> {
         self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
+        let server = place.server;
         let ending = Ending {
             outcome,
             error,
@@ -373,6 +377,10 @@ impl<D: Driver> Core<D> {
             self.exchange.release_prefill(now);
         }
         let phase = request.credit.phase.index();
+        self.servers.count(phase, server, outcome);
+        if self.phases[phase].sampled {
+            self.leave_sample(&request, &ending);
+        }
         self.phases[phase].in_flight -= 1;
         self.health.returned(phase, now);
         self.exchange.links[self.id.index()]
@@ -380,6 +388,24 @@ impl<D: Driver> Core<D> {
             .phase(phase)
             .count_ended(outcome);
         self.progressed = true;
+    }
+
+    /// Tells the controller of the phase what it needs to know of a request.
+    fn leave_sample(&self, request: &Request, ending: &Ending) {
+        let Some(samples) = &self.exchange.links[self.id.index()].samples else {
+            return;
+        };
+        let by_server = ending.usage.completion_tokens;
+        samples.leave(Sample {
+            phase: request.credit.phase,
+            outcome: ending.outcome,
+            issued: request.issued,
+            latency: request.last_content.since(request.start),
+            first_token: Some(request.first_content.since(request.start))
+                .filter(|_| request.first_content > Nanos::ZERO),
+            output_tokens: by_server.unwrap_or(request.content_events),
+            counted_by_server: by_server.is_some(),
+        });
     }
 
     /// Ends a connection. Its place is free once every operation on it has completed.
@@ -412,7 +438,8 @@ impl<D: Driver> Core<D> {
     }
 
     pub(super) fn forget_idle(&mut self, index: u32) {
-        self.idle.retain(|&idle| idle != index);
+        let server = self.slab.get(index).server;
+        self.idle.forget(server, index);
     }
 }
 

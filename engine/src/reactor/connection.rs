@@ -142,6 +142,8 @@ pub(super) struct Connection {
     pub(super) receiving: bool,
     /// Whether a send is on its way.
     pub(super) sending: bool,
+    /// Number of the server that it leads to.
+    pub(super) server: u16,
     /// Requests that ended well here.
     pub(super) served: u32,
     /// The request, while connecting or busy.
@@ -163,6 +165,7 @@ impl Connection {
             operations: 0,
             receiving: false,
             sending: false,
+            server: 0,
             served: 0,
             request: None,
             reader: ResponseReader::new(),

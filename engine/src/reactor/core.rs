@@ -12,12 +12,14 @@ use std::sync::atomic::Ordering;
 use super::connection::{Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
+use super::idle::IdlePool;
 use super::pacing::{Profile, Profiles};
 use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
 use super::sealed::TlsCore;
+use super::servers::ServerTallies;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
@@ -51,6 +53,8 @@ pub(super) struct PhaseRun {
     held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
     closed_loop: bool,
+    /// Its controller wants to know of every finished request.
+    pub(super) sampled: bool,
     /// What its requests have to do with prefill slots.
     pub(super) prefill: PrefillRule,
     /// The credit in hand waits for a prefill slot.
@@ -65,7 +69,8 @@ pub(crate) struct Core<D> {
     pub(super) exchange: Arc<Exchange>,
     pub(super) driver: D,
     pub(super) slab: Slab,
-    pub(super) idle: Vec<u32>,
+    pub(super) idle: IdlePool,
+    pub(super) servers: ServerTallies,
     pub(super) to_send: VecDeque<u32>,
     pub(super) phases: Vec<PhaseRun>,
     pub(super) recorder: Recorder,
@@ -118,6 +123,7 @@ impl<D: Driver> Core<D> {
                 held: None,
                 closed_loop: phase.arrival.is_closed_loop(),
                 drops: phase.drops_arrivals(),
+                sampled: phase.limits.adaptive.is_some(),
                 prefill,
                 awaits_prefill: false,
             })
@@ -128,7 +134,8 @@ impl<D: Driver> Core<D> {
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
-            idle: Vec::with_capacity(plan.connections),
+            idle: IdlePool::new(plan.routes.servers(), plan.connections),
+            servers: ServerTallies::new(plan.phases.len(), plan.routes.servers()),
             to_send: VecDeque::with_capacity(plan.connections),
             phases,
             recorder: Recorder::new(
@@ -146,7 +153,7 @@ impl<D: Driver> Core<D> {
             ids: plan.ids,
             routes: plan.routes,
             connection_reuse: plan.connection_reuse,
-            tls: plan.tls.map(TlsCore::new),
+            tls: TlsCore::new(plan.tls),
             request_timeout: plan.request_timeout,
             profiles: plan.pacing,
             profile: plan.pacing.with(false),
@@ -204,6 +211,7 @@ impl<D: Driver> Core<D> {
         outcome.map(|()| CoreReport {
             histograms,
             windows,
+            servers: self.servers.close(),
             errors,
             counters: self.counters,
         })
@@ -305,7 +313,8 @@ impl<D: Driver> Core<D> {
     pub(super) fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
         let mut request = Request::new(credit, intended, ready, now);
         request.in_prefill = self.phases[credit.phase.index()].prefill != PrefillRule::Free;
-        if let Some(index) = self.idle.pop() {
+        let server = self.servers.of(&credit);
+        if let Some(index) = self.idle.pop(server) {
             request.connection_reused = true;
             self.account_start(credit.phase);
             self.slab.link(index);
@@ -319,7 +328,11 @@ impl<D: Driver> Core<D> {
         if !self.ramp.allows() {
             return false;
         }
-        let Some(index) = self.slab.claim() else { return false };
+        let Some(index) = self.slab.claim() else {
+            self.make_room();
+            return false;
+        };
+        self.slab.get(index).server = server;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
@@ -345,7 +358,7 @@ impl<D: Driver> Core<D> {
         place.request = Some(request);
         place.reader.begin(&mut self.scratch);
         place.state = State::Connecting;
-        let route = self.routes.next();
+        let route = self.routes.next(place.server);
         match open_socket(&route) {
             Ok(socket) => {
                 place.socket = Some(socket);
@@ -409,7 +422,7 @@ impl<D: Driver> Core<D> {
             let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
             let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
             let block = &self.images.ids;
-            self.driver.prepare_request(index, image, |out| {
+            self.driver.prepare_request(index, place.server, image, |out| {
                 http::patch_ids(
                     &block.template,
                     block.request_id_at,
@@ -456,7 +469,8 @@ impl<D: Driver> Core<D> {
             self.watching = true;
         }
         // While the ramp holds a connect back it is the network or the server that takes its time.
-        self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
+        self.health
+            .no_place_left(!self.idle.serves_all() && !self.slab.has_room());
         let span = if self.to_send.is_empty() {
             self.profile.sleep(now, self.next_deadline(), self.is_loaded())
         } else {
@@ -523,7 +537,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether a request could start now.
     fn has_place(&self) -> bool {
-        !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
+        self.idle.serves_all() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.
@@ -531,7 +545,7 @@ impl<D: Driver> Core<D> {
         if self.slab.active() > 0 {
             return false;
         }
-        while let Some(index) = self.idle.pop() {
+        while let Some(index) = self.idle.pop_any() {
             self.close(index);
         }
         if self.slab.in_use() > 0 {

@@ -36,6 +36,8 @@ struct Reading {
 struct FreeSlots {
     left: VecDeque<Nanos>,
     bound: usize,
+    /// Slots that are held and will be gone with their requests, because the limit has fallen.
+    owed: usize,
 }
 
 impl FreeSlots {
@@ -44,11 +46,29 @@ impl FreeSlots {
         Self {
             left: VecDeque::with_capacity(bound),
             bound,
+            owed: 0,
         }
     }
 
+    /// Follows a change of the limit; new slots are there since `since`. Slots that are gone are taken from the free ones first, and from those
+    /// that become free later.
+    fn resize(&mut self, before: u32, now: u32, since: Nanos) {
+        if now < before {
+            let fewer = (before - now) as usize;
+            let gone = fewer.min(self.left.len());
+            self.left.drain(..gone);
+            self.owed += fewer - gone;
+        }
+        let more = now.saturating_sub(before).min(self.bound as u32) as usize;
+        let paid = more.min(self.owed);
+        self.owed -= paid;
+        (paid..more).for_each(|_| self.add(since));
+    }
+
     fn add(&mut self, since: Nanos) {
-        if self.left.len() < self.bound {
+        if self.owed > 0 {
+            self.owed -= 1;
+        } else if self.left.len() < self.bound {
             self.left.push_back(since);
         }
     }
@@ -146,13 +166,10 @@ impl Health {
             self.open.push(phase);
         }
         let health = &mut self.phases[phase];
-        let more = slots.saturating_sub(health.slots).min(health.free.bound as u32);
-        health.slots = slots;
         // In a closed loop the first request of a slot is wanted when it starts, whenever the slot came.
         let since = if health.closed_loop { Nanos::ZERO } else { since };
-        for _ in 0..more {
-            health.free.add(since);
-        }
+        health.free.resize(health.slots, slots, since);
+        health.slots = slots;
     }
 
     /// Whether every slot of the phase was taken when an arrival came at `intended`: the one that it would take now was not free yet.
@@ -336,6 +353,29 @@ mod tests {
         unlimited.started(0);
         unlimited.returned(0, ms(90));
         assert_eq!(unlimited.ready(0, Some(ms(35)), Nanos::ZERO, ms(91)), ms(35));
+    }
+
+    #[test]
+    fn slots_of_a_limit_that_fell_are_not_waited_for() {
+        let (mut health, _) = open(Some(4));
+        (0..3).for_each(|_| health.started(0));
+        // One free, three held: of three slots that go, one is free and two go with their requests.
+        health.granted(0, (1, ms(20)), ms(20), Parts::default);
+        health.returned(0, ms(30));
+        health.returned(0, ms(40));
+        health.returned(0, ms(50));
+        assert_eq!(
+            health.ready(0, None, Nanos::ZERO, ms(60)),
+            ms(50),
+            "the slot that is left"
+        );
+        health.started(0);
+        health.granted(0, (2, ms(70)), ms(70), Parts::default);
+        assert_eq!(
+            health.ready(0, None, Nanos::ZERO, ms(80)),
+            ms(80),
+            "a new slot has kept nobody waiting"
+        );
     }
 
     #[test]

@@ -64,8 +64,7 @@ impl<D: Driver> Core<D> {
     /// a slot, or cannot be sent yet.
     pub(super) fn start_in_prefill(&mut self, credit: Credit, wanted: Option<Nanos>, ready: Nanos, now: Nanos) -> bool {
         // A slot must not be held while nothing can be sent.
-        let can_send = !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room());
-        if !can_send {
+        if !self.can_send() {
             return false;
         }
         let Some(granted) = self.take_prefill(credit.phase, now) else {

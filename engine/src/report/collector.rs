@@ -9,7 +9,7 @@ use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
-use crate::plan::{PhaseKind, Plan};
+use crate::plan::{Arrival, PhaseKind, Plan};
 use crate::record::{CoreWindow, ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
 use crate::units::Nanos;
 
@@ -54,6 +54,8 @@ pub(super) struct PhaseData {
     pub(super) summary: Option<PhaseSummary>,
     /// An open loop without a cap.
     uncapped: bool,
+    /// It replays the timestamps of its dataset.
+    pub(super) replays: bool,
     client: Option<ClientNotes>,
 }
 
@@ -250,6 +252,7 @@ impl Collector {
                     uncapped: !phase.arrival.is_closed_loop()
                         && phase.concurrency.is_none()
                         && phase.limits.prefill.is_none(),
+                    replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
                     client: None,
                 })
                 .collect(),

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Host;
+use super::servers::Servers;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, StopReason, UnsentArrivals};
 use crate::plan::Verification;
@@ -60,6 +61,7 @@ pub(super) fn collect(
     coordinator: &CoordinatorReport,
     seed: u64,
     hooks: Vec<Value>,
+    servers: &Servers,
 ) -> EngineFacts {
     let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
     let mut run = Map::new();
@@ -68,7 +70,7 @@ pub(super) fn collect(
         run.insert("driver_reason".into(), json!(reason));
     }
     run.insert("kernel".into(), json!(kernel()));
-    if let Some(tls) = &host.tls {
+    if let Some(tls) = host.tls.first() {
         run.insert("tls".into(), verification(tls.verification()));
     }
     run.insert("seed".into(), json!(seed));
@@ -82,7 +84,7 @@ pub(super) fn collect(
             .map(|(&processor, counters)| core(processor, counters))
             .collect(),
     );
-    run.insert("server_addresses".into(), json!(host.addresses.peers));
+    run.insert("server_addresses".into(), json!(host.addresses.servers.concat()));
     if !host.addresses.sources.is_empty() {
         run.insert("source_addresses".into(), json!(host.addresses.sources));
     }
@@ -99,11 +101,15 @@ pub(super) fn collect(
     if !hooks.is_empty() {
         run.insert("hooks".into(), Value::Array(hooks));
     }
+    if let Some(servers) = servers.of_run() {
+        run.insert("servers".into(), servers);
+    }
     let phases = coordinator.phases.iter().map(|summary| {
         let mut facts = Map::new();
         let reason = match summary.stop_reason {
             StopReason::Requests => "requests",
             StopReason::Duration => "duration",
+            StopReason::Adaptive => "adaptive",
             StopReason::Interrupted => "interrupted",
         };
         facts.insert("stop_reason".into(), json!(reason));
@@ -123,6 +129,9 @@ pub(super) fn collect(
             facts.insert("arrivals_sent".into(), json!(sent));
             facts.insert("arrivals_dropped".into(), json!(dropped));
             facts.insert("arrivals_unsent".into(), json!(unsent));
+        }
+        if let Some(servers) = servers.of_phase(summary.phase) {
+            facts.insert("servers".into(), servers);
         }
         (summary.phase, facts)
     });

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::servers::Servers;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
-use crate::artifact::{self, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -37,6 +38,7 @@ pub(super) fn write(
                 cores.push(CoreReport {
                     histograms: vec![],
                     windows: vec![],
+                    servers: vec![],
                     errors: vec![],
                     counters: Default::default(),
                 });
@@ -96,10 +98,16 @@ pub(super) fn write(
         &ended.coordinator,
         plan.seed,
         ended.hooks.to_json(anchor),
+        &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
     engine.run.insert("plan_hash".into(), plan.fingerprint().into());
-    let written = artifact::write_all(directory, plan, &report, &engine);
+    let controllers = AdaptiveFacts {
+        reports: &ended.coordinator.adaptive,
+        samples_lost: ended.coordinator.samples_lost,
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {

@@ -93,8 +93,14 @@ pub(crate) trait Driver {
     /// Counts and re-arms a receive that ended although the connection goes on.
     fn receive_again(&mut self, index: u32, generation: u32, socket: RawFd);
 
-    /// Makes the id block of a connection's next request. `write` fills the block and returns its length.
-    fn prepare_request(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize);
+    /// Makes the id block of a connection's next request, which begins with the head of that number. `write` fills the block and returns its length.
+    fn prepare_request(
+        &mut self,
+        index: u32,
+        head: u16,
+        image: u32,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    );
 
     /// Bytes of the prepared request of a connection.
     fn request_length(&self, index: u32) -> usize;

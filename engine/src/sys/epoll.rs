@@ -81,7 +81,7 @@ impl Epoll {
     /// No descriptor, or no memory.
     pub(crate) fn new(
         connections: usize,
-        head: Arc<[u8]>,
+        heads: Arc<[Arc<[u8]>]>,
         tails: Arc<[Arc<[u8]>]>,
         peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
@@ -94,7 +94,7 @@ impl Epoll {
             // SAFETY: a fresh descriptor that nobody else owns.
             set: unsafe { OwnedFd::from_raw_fd(set) },
             interests: Vec::with_capacity(connections),
-            slots: SendSlots::new(connections, head, tails),
+            slots: SendSlots::new(connections, heads, tails),
             buffers: vec![0; usize::from(BUFFERS) * BUFFER_BYTES].into_boxed_slice(),
             free: (0..BUFFERS).collect(),
             peers,
@@ -344,8 +344,14 @@ impl Driver for Epoll {
         self.receive(index, generation, socket);
     }
 
-    fn prepare_request(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
-        self.slots.prepare(index, image, write);
+    fn prepare_request(
+        &mut self,
+        index: u32,
+        head: u16,
+        image: u32,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    ) {
+        self.slots.prepare(index, head, image, write);
     }
 
     fn request_length(&self, index: u32) -> usize {

@@ -1,6 +1,6 @@
 //! What is sent, as the kernel wants it: one run of bytes, or a message header that points at pieces.
 //!
-//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared), the slot's own id block, and the tail of the
+//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared by all to one server), the slot's own id block, and the tail of the
 //! dataset entry (shared); or bytes that the connection made itself, in a buffer of the slot's.
 //!
 //! A request that fits is first put together in a stage: a small aligned buffer that a send holds until it completes. The kernel copies a row of
@@ -51,6 +51,7 @@ struct SendSlot {
     vectors: [libc::iovec; 3],
     id_block: [u8; ID_BLOCK_BYTES],
     id_length: usize,
+    head: u16,
     image: u32,
     busy: bool,
     /// The stage that the send in flight holds.
@@ -65,25 +66,32 @@ pub(super) struct SendSlots {
     stages: Box<[Stage]>,
     /// Stages that no send holds. The last one given back is taken first: its bytes are the likeliest to be in the cache.
     free: Vec<u16>,
-    head: Arc<[u8]>,
+    heads: Arc<[Arc<[u8]>]>,
     tails: Arc<[Arc<[u8]>]>,
 }
 
 impl SendSlots {
     /// Slots for up to `connections` connections.
-    pub(super) fn new(connections: usize, head: Arc<[u8]>, tails: Arc<[Arc<[u8]>]>) -> Self {
+    pub(super) fn new(connections: usize, heads: Arc<[Arc<[u8]>]>, tails: Arc<[Arc<[u8]>]>) -> Self {
         Self {
             slots: Vec::with_capacity(connections),
             stages: (0..STAGES).map(|_| Stage([0; STAGE_BYTES])).collect(),
             free: (0..STAGES as u16).collect(),
-            head,
+            heads,
             tails,
         }
     }
 
-    /// Makes the id block of a connection's next request.
-    pub(super) fn prepare(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
+    /// Makes the id block of a connection's next request, which begins with the head of that number.
+    pub(super) fn prepare(
+        &mut self,
+        index: u32,
+        head: u16,
+        image: u32,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    ) {
         let slot = self.idle_slot(index);
+        slot.head = head;
         slot.image = image;
         slot.id_length = write(&mut slot.id_block);
     }
@@ -94,7 +102,7 @@ impl SendSlots {
         let slot = &mut self.slots[index as usize];
         OwnBytes {
             request: [
-                &self.head,
+                &self.heads[usize::from(slot.head)],
                 &slot.id_block[..slot.id_length],
                 &self.tails[slot.image as usize],
             ],
@@ -119,6 +127,7 @@ impl SendSlots {
                 }; 3],
                 id_block: [0; ID_BLOCK_BYTES],
                 id_length: 0,
+                head: 0,
                 image: 0,
                 busy: false,
                 stage: None,
@@ -133,7 +142,7 @@ impl SendSlots {
     /// Bytes of the prepared request.
     pub(super) fn length(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
-        self.head.len() + slot.id_length + self.tails[slot.image as usize].len()
+        self.heads[usize::from(slot.head)].len() + slot.id_length + self.tails[slot.image as usize].len()
     }
 
     /// The payload from byte `offset` on. The slot is busy until [`SendSlots::done`].
@@ -148,7 +157,7 @@ impl SendSlots {
             }
             Payload::Request => {
                 let parts: [&[u8]; 3] = [
-                    &self.head,
+                    &self.heads[usize::from(slot.head)],
                     &slot.id_block[..slot.id_length],
                     &self.tails[slot.image as usize],
                 ];
@@ -182,7 +191,7 @@ impl SendSlots {
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.slots));
         std::mem::forget(std::mem::take(&mut self.stages));
-        std::mem::forget((self.head.clone(), self.tails.clone()));
+        std::mem::forget((self.heads.clone(), self.tails.clone()));
     }
 }
 
@@ -238,6 +247,10 @@ mod tests {
         bytes
     }
 
+    fn heads(texts: &[&str]) -> Arc<[Arc<[u8]>]> {
+        texts.iter().map(|text| Arc::from(text.as_bytes())).collect()
+    }
+
     fn is_run(outgoing: Outgoing) -> bool {
         matches!(outgoing, Outgoing::Run(..))
     }
@@ -245,8 +258,8 @@ mod tests {
     #[test]
     fn what_goes_out_is_the_payload_from_any_offset_on() {
         let tails: Arc<[Arc<[u8]>]> = Arc::from([Arc::<[u8]>::from(&b"tail-0"[..]), Arc::from(&b"tail-1"[..])]);
-        let mut slots = SendSlots::new(4, Arc::from(&b"head|"[..]), tails);
-        slots.prepare(2, 1, |block| {
+        let mut slots = SendSlots::new(4, heads(&["other|", "head|"]), tails);
+        slots.prepare(2, 1, 1, |block| {
             block[..3].copy_from_slice(b"id|");
             3
         });
@@ -268,7 +281,7 @@ mod tests {
         let connections = STAGES as u32 + 1;
         let mut slots = SendSlots::new(
             connections as usize,
-            Arc::from(&b"head|"[..]),
+            heads(&["head|"]),
             Arc::from([Arc::<[u8]>::from(&b"tail"[..])]),
         );
         let id = |index: u32| {
@@ -280,7 +293,7 @@ mod tests {
         let whole = |index: u32| [&b"head|"[..], &index.to_le_bytes(), b"tail"].concat();
         let mut waiting = Vec::new();
         for index in 0..connections {
-            slots.prepare(index, 0, id(index));
+            slots.prepare(index, 0, 0, id(index));
             waiting.push(slots.outgoing(index, Payload::Request, 0));
         }
         for (index, &outgoing) in waiting.iter().enumerate() {
@@ -288,7 +301,7 @@ mod tests {
             assert_eq!(is_run(outgoing), index < STAGES);
         }
         slots.done(3);
-        slots.prepare(3, 0, id(77));
+        slots.prepare(3, 0, 0, id(77));
         let outgoing = slots.outgoing(3, Payload::Request, 0);
         assert!(is_run(outgoing));
         assert_eq!(bytes_of(outgoing), whole(77));
@@ -299,8 +312,8 @@ mod tests {
     fn a_request_of_exactly_one_stage_is_staged_and_a_longer_one_is_not() {
         for (tail, staged) in [(STAGE_BYTES, true), (STAGE_BYTES + 1, false)] {
             let tail: Arc<[u8]> = vec![b'x'; tail].into();
-            let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([tail.clone()]));
-            slots.prepare(0, 0, |_| 0);
+            let mut slots = SendSlots::new(1, heads(&[""]), Arc::from([tail.clone()]));
+            slots.prepare(0, 0, 0, |_| 0);
             let outgoing = slots.outgoing(0, Payload::Request, 0);
             assert_eq!(is_run(outgoing), staged);
             assert_eq!(bytes_of(outgoing), *tail);
@@ -310,16 +323,16 @@ mod tests {
     #[test]
     #[should_panic(expected = "rewritten only after its completion")]
     fn a_busy_slot_is_not_rewritten() {
-        let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
-        slots.prepare(0, 0, |_| 0);
+        let mut slots = SendSlots::new(1, heads(&[""]), Arc::from([Arc::<[u8]>::from([])]));
+        slots.prepare(0, 0, 0, |_| 0);
         slots.outgoing(0, Payload::Request, 0);
-        slots.prepare(0, 0, |_| 0);
+        slots.prepare(0, 0, 0, |_| 0);
     }
 
     #[test]
     #[should_panic(expected = "rewritten only after its completion")]
     fn own_bytes_stay_while_they_are_sent() {
-        let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
+        let mut slots = SendSlots::new(1, heads(&[""]), Arc::from([Arc::<[u8]>::from([])]));
         slots.own_bytes(0).outgoing.push(1);
         slots.outgoing(0, Payload::Own, 0);
         slots.own_bytes(0);

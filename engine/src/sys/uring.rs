@@ -163,7 +163,7 @@ impl Ring {
     /// without io_uring, ENOMEM when the locked-memory limit is too low, EINVAL on kernels before 6.1.
     pub(crate) fn new(
         connections: usize,
-        head: Arc<[u8]>,
+        heads: Arc<[Arc<[u8]>]>,
         tails: Arc<[Arc<[u8]>]>,
         peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
@@ -193,7 +193,7 @@ impl Ring {
             ring,
             buffer_ring,
             buffers,
-            slots: SendSlots::new(connections, head, tails),
+            slots: SendSlots::new(connections, heads, tails),
             peers,
             counters: DriverCounters::default(),
             outstanding: 0,
@@ -292,8 +292,14 @@ impl Driver for Ring {
         self.receive(index, generation, socket);
     }
 
-    fn prepare_request(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
-        self.slots.prepare(index, image, write);
+    fn prepare_request(
+        &mut self,
+        index: u32,
+        head: u16,
+        image: u32,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    ) {
+        self.slots.prepare(index, head, image, write);
     }
 
     fn request_length(&self, index: u32) -> usize {

@@ -1,5 +1,7 @@
 //! The scenarios of lifecycle, rates, seamless transitions, interrupts and the profiler on simulated time.
 
+mod adaptive;
+mod fixed_schedule;
 mod interrupt;
 mod lifecycle;
 mod limits;

@@ -1,8 +1,10 @@
 //! What a simulated run left behind, and questions to it.
 
+use super::super::adaptive::AdaptiveReport;
 use super::super::event::{Action, HookCall, PhaseSummary, Tally};
 use super::super::machine::RunOutcome;
 use super::{Entry, Served};
+use crate::id::PhaseId;
 use crate::units::Nanos;
 
 /// What a run left behind. Times are offsets from its start.
@@ -10,6 +12,7 @@ pub(in crate::coordinator) struct Finished {
     pub(super) epoch: Nanos,
     pub(super) end: Nanos,
     pub(in crate::coordinator) outcome: RunOutcome,
+    pub(in crate::coordinator) adaptive: Vec<(PhaseId, AdaptiveReport)>,
     pub(super) phases: Vec<Option<PhaseSummary>>,
     pub(super) dropped: Vec<u64>,
     pub(super) peaks: Vec<(u64, u64, u64)>,

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::machine::{Machine, MachineSettings};
 use super::pacer::{ImageCursor, Pacer};
-use crate::credit::Credit;
+use crate::credit::{Credit, Sample};
 use crate::id::PhaseId;
-use crate::plan::{PhaseKind, PhasePlan};
+
+use crate::plan::{Arrival, PhaseKind, PhasePlan};
+use crate::record::Outcome;
 use crate::units::Nanos;
 
 mod finished;
@@ -94,6 +96,8 @@ struct PhaseWorld {
     stopped: bool,
     limit: u32,
     prefill_limit: u32,
+    /// Requests that ended since the controller looked last.
+    samples: Vec<Sample>,
     truth: Tally,
     /// Arrivals that found no slot and were dropped.
     dropped: u64,
@@ -106,6 +110,8 @@ struct PhaseWorld {
 }
 
 type ServerScript = Box<dyn FnMut(PhaseId, u64) -> Reply>;
+/// How long a request takes that makes so many in flight.
+type LoadScript = Box<dyn Fn(u64) -> Nanos>;
 type Delay = Box<dyn FnMut() -> Nanos>;
 
 pub(super) struct World {
@@ -114,6 +120,8 @@ pub(super) struct World {
     machine: Machine,
     phases: Vec<PhaseWorld>,
     server: ServerScript,
+    /// In place of `server`, where the answer depends on the load.
+    under_load: Option<LoadScript>,
     hooks: VecDeque<HookScript>,
     hook_under_way: Option<HookCall>,
     profiling_on: bool,
@@ -158,6 +166,7 @@ impl World {
             phases: plans.iter().map(|_| PhaseWorld::default()).collect(),
             plans,
             server: Box::new(|_, _| Reply::After(ms(200))),
+            under_load: None,
             hooks: VecDeque::new(),
             hook_under_way: None,
             profiling_on: false,
@@ -183,6 +192,12 @@ impl World {
 
     pub(super) fn serving(mut self, server: impl FnMut(PhaseId, u64) -> Reply + 'static) -> Self {
         self.server = Box::new(server);
+        self
+    }
+
+    /// Lets requests take longer the more of them are in flight.
+    pub(super) fn loaded(mut self, latency: impl Fn(u64) -> Nanos + 'static) -> Self {
+        self.under_load = Some(Box::new(latency));
         self
     }
 
@@ -338,12 +353,15 @@ impl World {
             credit
         };
         assert_eq!(credit.sequence, world.truth.sent, "phase {index} sends out of order");
-        assert_eq!(
-            credit.image,
-            self.cursor.image(),
-            "the dataset is not taken in order across phases"
-        );
-        self.cursor = self.cursor.advanced(1);
+        // A fixed schedule takes the entries that it names, and leaves the others where they were.
+        if !matches!(self.plans[index].arrival, Arrival::FixedSchedule(_)) {
+            assert_eq!(
+                credit.image,
+                self.cursor.image(),
+                "the dataset is not taken in order across phases"
+            );
+            self.cursor = self.cursor.advanced(1);
+        }
         world.truth.sent += 1;
 
         let plan = &self.plans[index];
@@ -385,7 +403,11 @@ impl World {
         world.peak_all = world.peak_all.max(all);
         world.peak_prefill = world.peak_prefill.max(prefills);
 
-        let (first, span, ending) = match (self.server)(credit.phase, credit.sequence) {
+        let reply = match &self.under_load {
+            Some(latency) => Reply::After(latency(all)),
+            None => (self.server)(credit.phase, credit.sequence),
+        };
+        let (first, span, ending) = match reply {
             Reply::After(span) => (span, span, Ending::Success),
             Reply::Stream(first, span) => (first, span, Ending::Success),
             Reply::Failure(span) => (span, span, Ending::Failure),
@@ -426,6 +448,22 @@ impl World {
                 Ending::Cancelled => truth.cancelled += 1,
                 Ending::Truncated => truth.truncated += 1,
             }
+            if self.plans[request.phase.index()].limits.adaptive.is_some() {
+                self.phases[request.phase.index()].samples.push(Sample {
+                    phase: request.phase,
+                    outcome: match request.ending {
+                        Ending::Success => Outcome::Success,
+                        Ending::Failure => Outcome::Error,
+                        Ending::Cancelled => Outcome::Cancelled,
+                        Ending::Truncated => Outcome::Truncated,
+                    },
+                    issued: request.start,
+                    latency: now.since(request.start),
+                    first_token: Some(now.since(request.start)),
+                    output_tokens: 1,
+                    counted_by_server: false,
+                });
+            }
             self.served.push(Served {
                 phase: request.phase,
                 sequence: request.sequence,
@@ -462,6 +500,7 @@ impl World {
             epoch,
             end: self.now,
             outcome: self.machine.outcome().clone(),
+            adaptive: self.machine.adaptive_reports(),
             phases: self.phases.iter().map(|world| world.ended.clone()).collect(),
             dropped: self.phases.iter().map(|world| world.dropped).collect(),
             peaks: self

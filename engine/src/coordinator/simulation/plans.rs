@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
 use crate::plan::{
-    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule,
+    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, Schedule,
+    StopRule, Window,
 };
 use crate::units::Nanos;
 
@@ -72,6 +73,16 @@ impl PhasePlan {
     pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
         self.arrival = arrival;
         self
+    }
+
+    /// A schedule with one session at each of these timestamps; it has no cap, and ends with its last entry.
+    pub(in crate::coordinator) fn at_timestamps(self, timestamps: &[Nanos]) -> Self {
+        let conversations = timestamps.iter().map(|&timestamp| (Some(timestamp), 1));
+        let schedule = Schedule::new(conversations, Window::default()).expect("every entry has a timestamp");
+        let requests = schedule.requests();
+        self.uncapped()
+            .requests(requests)
+            .arriving(Arrival::FixedSchedule(schedule))
     }
 
     pub(in crate::coordinator) fn prefilling(mut self, prefills: u32) -> Self {

@@ -1,6 +1,7 @@
 //! The shell's part of the world: it obeys actions, and checks every rule about them.
 
 use super::{Ending, Entry, HookScript, InFlight, QUEUE_CAPACITY, World, ms};
+use crate::coordinator::adaptive::Window;
 use crate::coordinator::event::{Action, Event, HookCall};
 use crate::coordinator::pacer::Pacer;
 use crate::id::PhaseId;
@@ -13,27 +14,35 @@ impl World {
         self.log.push((self.now, Entry::Did(action.clone())));
         match action {
             Action::StartPhase { phase } => self.start_phase(phase),
+            Action::Assess { phase } => {
+                let samples = std::mem::take(&mut self.phases[phase.index()].samples);
+                let window = Window { samples };
+                self.post(self.now, Event::Assessed { phase, window });
+            }
             Action::SetLimit { phase, limit } => {
+                let may_fall = self.plans[phase.index()].limits.adaptive.is_some();
                 let world = &mut self.phases[phase.index()];
                 assert!(
                     world.pacer.is_some() && !world.stopped,
                     "limit for phase {phase:?} which does not send"
                 );
                 assert!(
-                    limit > world.limit,
+                    limit > world.limit || may_fall,
                     "limit of phase {phase:?} went from {} to {limit}",
                     world.limit
                 );
                 world.limit = limit;
             }
             Action::SetPrefillLimit { phase, limit } => {
+                let limits = &self.plans[phase.index()].limits;
+                let (is_limited, may_fall) = (limits.prefill.is_some(), limits.adaptive.is_some());
                 let world = &mut self.phases[phase.index()];
                 assert!(
-                    world.pacer.is_some() && !world.stopped && self.plans[phase.index()].limits.prefill.is_some(),
+                    world.pacer.is_some() && !world.stopped && is_limited,
                     "prefill limit for phase {phase:?} which does not send or has none"
                 );
                 assert!(
-                    limit > world.prefill_limit,
+                    limit > world.prefill_limit || may_fall,
                     "prefill limit of phase {phase:?} went from {} to {limit}",
                     world.prefill_limit
                 );

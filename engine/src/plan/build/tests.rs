@@ -1,5 +1,7 @@
 //! Whole configs to plans.
 
+mod datasets;
+
 use super::*;
 use crate::config::parse;
 
@@ -33,7 +35,7 @@ fn with_phases(phases: &str) -> Plan {
 
 /// The request line and headers of a plan.
 fn head(plan: &Plan) -> String {
-    String::from_utf8(plan.requests.head.to_vec()).expect("heads are ASCII here")
+    String::from_utf8(plan.requests.heads[0].to_vec()).expect("heads are ASCII here")
 }
 
 #[test]
@@ -117,8 +119,11 @@ fn the_seed_workflow_becomes_four_phases() {
             delay: Nanos::ZERO
         })
     );
-    assert_eq!(plan.endpoint.target.url, "http://localhost:8000/v1/chat/completions");
-    assert_eq!(plan.endpoint.target.origin, "http://localhost:8000");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://localhost:8000/v1/chat/completions"
+    );
+    assert_eq!(plan.endpoint.targets[0].origin, "http://localhost:8000");
     assert!(plan.artifacts.directory.ends_with("artifacts/multi-phase") && plan.artifacts.directory.is_absolute());
 }
 
@@ -165,7 +170,7 @@ fn authorisation_comes_from_headers_or_key_or_url() {
         "{}",
         head(&basic)
     );
-    assert_eq!(basic.endpoint.target.url, "http://h:1/v1/chat/completions?x=1");
+    assert_eq!(basic.endpoint.targets[0].url, "http://h:1/v1/chat/completions?x=1");
     let own = with_endpoint("url: h, api_key: k, headers: {authorization: mine, X-A: 5, Accept: x}");
     assert!(head(&own).contains("authorization: mine\r\n") && !head(&own).contains("Bearer"));
     let control = [("authorization", "mine"), ("X-A", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -180,7 +185,10 @@ fn another_server_takes_the_place_of_host_and_port() {
         ..options()
     };
     let plan = build(&config, &mock).expect("the plan is sound");
-    assert_eq!(plan.endpoint.target.url, "http://127.0.0.1:4000/v1/chat/completions");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://127.0.0.1:4000/v1/chat/completions"
+    );
     assert!(head(&plan).contains("Host: 127.0.0.1:4000\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "http://127.0.0.1:4000/v1");
     let bad = BuildOptions {
@@ -204,7 +212,7 @@ fn https_is_verified_as_the_user_says_and_warned_about_when_not() {
     let built = |verification| build(&config, &with(verification)).expect("the plan is sound");
     let plan = built(None);
     assert_eq!(plan.endpoint.tls, Some(Verification::SystemRoots));
-    assert_eq!((plan.endpoint.target.port, plan.warnings.len()), (443, 0));
+    assert_eq!((plan.endpoint.targets[0].port, plan.warnings.len()), (443, 0));
     assert!(head(&plan).contains("Host: prod\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "https://prod/v1");
     let file = Verification::CaFile("roots.pem".into());
@@ -384,7 +392,7 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         (again.hooks.reset_kv_cache, again.hooks.server_profiler)
     );
     assert_eq!(first.artifacts, again.artifacts);
-    assert_eq!(first.requests.head, again.requests.head);
+    assert_eq!(first.requests.heads, again.requests.heads);
     assert_eq!(first.requests.ids.template, again.requests.ids.template);
     assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
     assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
@@ -405,6 +413,7 @@ fn limits_are_resolved_and_echoed() {
         concurrency_ramp: ramp(Nanos::from_millis(1), RampStrategy::Poisson),
         prefill_ramp: ramp(Nanos::from_millis(1_500), RampStrategy::Linear),
         failure_threshold: Some(0.5),
+        adaptive: None,
     };
     assert_eq!(plan.phases[0].limits, expected);
     let echoed = &plan.input_config["phases"][0];
