@@ -40,6 +40,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         concurrency: Some(NonZeroU32::new(concurrency).expect("a bench asks for connections")),
         stop: StopRule {
             requests,
+            sessions: None,
             duration: None,
         },
         drain: DrainRule::WhileProgressing,

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use super::stream::{Purpose, Stream};
-use crate::credit::Credit;
-use crate::plan::{Arrival, CancellationPlan, PhasePlan};
+use crate::credit::{Cancellations, Credit};
+use crate::plan::{Arrival, PhasePlan};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
@@ -49,7 +49,7 @@ pub struct Pacer {
     start: ImageCursor,
     cursor: ImageCursor,
     arrivals: Arrivals,
-    cancellation: Option<Cancellation>,
+    cancellations: Option<Cancellations>,
     issued: u64,
     /// Due time of the next credit; `None` once there will be no other.
     upcoming: Option<Nanos>,
@@ -71,12 +71,6 @@ enum Arrivals {
     },
 }
 
-#[derive(Debug, Clone)]
-struct Cancellation {
-    plan: CancellationPlan,
-    draws: Stream,
-}
-
 impl Pacer {
     /// The schedule of `plan`, whose first request takes the entry under `cursor`.
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
@@ -89,19 +83,14 @@ impl Pacer {
                 sum: CompensatedSum::default(),
             },
         };
-        let cancellation = plan
-            .cancellation
-            .filter(|cancellation| cancellation.probability > 0.0)
-            .map(|cancellation| Cancellation {
-                plan: cancellation,
-                draws: Stream::new(seed, &plan.name, Purpose::Cancellation),
-            });
         let mut pacer = Self {
             plan: plan.clone(),
             start: cursor,
             cursor,
             arrivals,
-            cancellation,
+            cancellations: plan
+                .cancellation
+                .map(|draw| Cancellations::new(seed, &plan.name, draw.probability, draw.delay)),
             issued: 0,
             upcoming: None,
         };
@@ -141,11 +130,6 @@ impl Pacer {
         // An arrival at or after the end of the phase does not exist, nor does one beyond the end of time.
         (due < self.plan.stop.duration.unwrap_or(Nanos::MAX)).then_some(due)
     }
-
-    fn draw_cancellation(&mut self) -> Option<Nanos> {
-        let cancellation = self.cancellation.as_mut()?;
-        (cancellation.draws.uniform() < cancellation.plan.probability).then_some(cancellation.plan.delay)
-    }
 }
 
 impl Iterator for Pacer {
@@ -155,10 +139,11 @@ impl Iterator for Pacer {
         let intended = self.upcoming?;
         let credit = Credit {
             phase: self.plan.id,
-            image: self.cursor.image(),
+            conversation: self.cursor.image(),
+            turns: u32::MAX,
             sequence: self.issued,
             intended,
-            cancel_after: self.draw_cancellation(),
+            cancel_after: self.cancellations.and_then(|draws| draws.draw(self.issued)),
         };
         self.issued += 1;
         self.cursor = self.cursor.advanced(1);

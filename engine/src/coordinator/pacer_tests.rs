@@ -253,12 +253,12 @@ fn s50_no_block_and_a_probability_of_zero_cancel_nothing() {
 #[test]
 fn the_dataset_is_taken_in_order_and_goes_on_where_the_previous_phase_stopped() {
     let first = Pacer::new(&profiling("a"), 1, entries(3));
-    let images: Vec<u32> = first.clone().take(7).map(|credit| credit.image).collect();
+    let images: Vec<u32> = first.clone().take(7).map(|credit| credit.conversation).collect();
     assert_eq!(images, [0, 1, 2, 0, 1, 2, 0]);
     // Seven were issued, five were sent: the next phase takes the sixth.
     let mut second = Pacer::new(&profiling("b"), 1, first.cursor_after(5));
     assert_eq!(
-        second.next().map(|credit| (credit.image, credit.sequence)),
+        second.next().map(|credit| (credit.conversation, credit.sequence)),
         Some((2, 0))
     );
     assert_eq!(

@@ -9,8 +9,6 @@ use sha2::{Digest, Sha256};
 pub(super) enum Purpose {
     /// Gaps between arrivals.
     Arrival,
-    /// Which requests are cancelled.
-    Cancellation,
 }
 
 impl Purpose {
@@ -18,7 +16,6 @@ impl Purpose {
     fn as_str(self) -> &'static str {
         match self {
             Self::Arrival => "arrival",
-            Self::Cancellation => "cancellation",
         }
     }
 }
@@ -68,7 +65,6 @@ mod tests {
         assert_eq!(base, draws(Stream::new(7, "load", Purpose::Arrival)));
         assert_ne!(base, draws(Stream::new(8, "load", Purpose::Arrival)));
         assert_ne!(base, draws(Stream::new(7, "Load", Purpose::Arrival)));
-        assert_ne!(base, draws(Stream::new(7, "load", Purpose::Cancellation)));
     }
 
     #[test]

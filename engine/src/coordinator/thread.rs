@@ -14,10 +14,10 @@ use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters};
+use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Arrival, PhasePlan, Plan};
+use crate::plan::{Arrival, Conversations, PhasePlan, Plan, TurnLaw};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -72,6 +72,26 @@ struct Sending {
     exhausted: bool,
     /// `StopIssuing` was given; waits for the cores.
     closing: bool,
+    /// Cores number requests as they start, see [`TurnLaw`]: credits alone do not tell when all are sent.
+    counted_by_cores: bool,
+    /// The number of requests that the phase will have, until the machine has been told.
+    news: Option<u64>,
+}
+
+impl Sending {
+    /// Whether every request that the phase will ever have has been taken by a core.
+    fn all_taken(&self, gate: &PhaseGate) -> bool {
+        if self.counted_by_cores {
+            !gate.requests.any_left()
+        } else {
+            self.exhausted && gate.is_empty()
+        }
+    }
+
+    /// Sessions of the phase that have begun, when `sent` requests were.
+    fn begun(&self, gate: &PhaseGate, sent: u64) -> u64 {
+        if self.counted_by_cores { gate.begun() } else { sent }
+    }
 }
 
 /// The coordinator's loop.
@@ -83,6 +103,7 @@ pub(crate) struct Coordinator {
     live: Arc<LiveBoard>,
     interrupt: Arc<Interrupt>,
     seed: u64,
+    conversations: Arc<Conversations>,
     cursor: ImageCursor,
     sending: Option<Sending>,
     /// Started and not ended.
@@ -130,9 +151,8 @@ impl Coordinator {
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
     ) -> Self {
-        let entries = u32::try_from(plan.requests.entries.len())
-            .ok()
-            .and_then(NonZeroU32::new);
+        let conversations = Arc::clone(&plan.requests.conversations);
+        let entries = NonZeroU32::new(conversations.count()).expect("a dataset is not empty");
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
             machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
@@ -145,7 +165,8 @@ impl Coordinator {
             live,
             interrupt,
             seed: plan.seed,
-            cursor: ImageCursor::new(entries.expect("a plan has one to 2^32 - 1 dataset entries")),
+            conversations,
+            cursor: ImageCursor::new(entries),
             sending: None,
             open: Vec::new(),
             ended: Vec::new(),
@@ -206,8 +227,9 @@ impl Coordinator {
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
         // An empty gate is news until it is refilled, or, if there is nothing to refill it with, until every return is looked at.
         let empty = |sending: &Sending| {
-            let known = sending.closing || (sending.exhausted && watched);
-            !known && self.exchange.gates[sending.phase.index()].is_empty()
+            let gate = &self.exchange.gates[sending.phase.index()];
+            let known = sending.closing || (watched && sending.all_taken(gate));
+            !known && (gate.is_empty() || sending.all_taken(gate))
         };
         (watched && self.open.iter().any(progressed))
             || self
@@ -298,14 +320,27 @@ impl Coordinator {
 
     fn start_phase(&mut self, phase: PhaseId, now: Nanos) {
         self.leave_predecessor();
-        let plan = &self.phases[phase.index()];
+        let mut plan = self.phases[phase.index()].clone();
         let stop_at = plan.stop.duration.map_or(Nanos::MAX, |duration| now + duration);
-        self.exchange.gates[phase.index()].open(now, stop_at);
+        let gate = &self.exchange.gates[phase.index()];
+        let law = plan.arrival.turn_law(&self.conversations);
+        let counted_by_cores = law != TurnLaw::Single;
+        let mut known_total = None;
+        if counted_by_cores {
+            let total = self.total_of(&plan);
+            gate.open_claims(total, plan.stop.sessions, self.cursor.image());
+            // Not every credit becomes a request, so their number ends nothing.
+            plan.stop.requests = None;
+            known_total = total;
+        }
+        gate.open(now, stop_at);
         self.sending = Some(Sending {
             phase,
-            pacer: Pacer::new(plan, self.seed, self.cursor),
+            pacer: Pacer::new(&plan, self.seed, self.cursor),
             exhausted: false,
             closing: false,
+            counted_by_cores,
+            news: known_total,
         });
         // Credits follow once every action of this turn is carried out.
         self.open.push(phase);
@@ -313,11 +348,23 @@ impl Coordinator {
         self.watch.started(phase);
     }
 
+    /// Requests that a phase with sessions will send in all, if anything but its duration ends it: started sessions are finished, so these are
+    /// the turns of their conversations.
+    fn total_of(&self, plan: &PhasePlan) -> Option<u64> {
+        let turns = |sessions| self.conversations.turns_of(self.cursor.image(), sessions);
+        plan.stop
+            .requests
+            .into_iter()
+            .chain(plan.stop.sessions.map(turns))
+            .min()
+    }
+
     /// The dataset goes on where the phase that sent before has stopped.
     fn leave_predecessor(&mut self) {
         if let Some(sending) = self.sending.take() {
             let sent = tally(&self.exchange, sending.phase).sent;
-            self.cursor = sending.pacer.cursor_after(sent);
+            let gate = &self.exchange.gates[sending.phase.index()];
+            self.cursor = sending.pacer.cursor_after(sending.begun(gate, sent));
             self.close(sending.phase);
         }
     }
@@ -344,9 +391,12 @@ impl Coordinator {
             return;
         }
         let sent = tally(&self.exchange, phase).sent;
-        self.cursor = sending.pacer.cursor_after(sent);
-        let waiting = self.exchange.gates[phase.index()].withdraw(now);
-        if self.phases[phase.index()].arrival != Arrival::ClosedLoop {
+        let gate = &self.exchange.gates[phase.index()];
+        self.cursor = sending.pacer.cursor_after(sending.begun(gate, sent));
+        let waiting = gate.withdraw(now);
+        // Arrivals that came when every session had begun found nothing to start: they were not kept back.
+        let idle = sending.counted_by_cores && !gate.sessions.any_left();
+        if self.phases[phase.index()].arrival != Arrival::ClosedLoop && !idle {
             let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
             self.unsent[phase.index()] = waiting + in_hand;
         }
@@ -365,7 +415,14 @@ impl Coordinator {
             return;
         };
         let phase = sending.phase;
+        if let Some(issued) = sending.news.take() {
+            self.tell(Event::CreditsExhausted { phase, issued }, now);
+            return self.refill(now);
+        }
         let gate = &self.exchange.gates[phase.index()];
+        if sending.all_taken(gate) {
+            return;
+        }
         let mut added = false;
         for _ in 0..gate.room() {
             let Some(credit) = sending.pacer.next() else {
@@ -378,7 +435,7 @@ impl Coordinator {
         if added {
             self.exchange.links.iter().for_each(|link| link.feed());
         }
-        if sending.exhausted {
+        if sending.exhausted && !sending.counted_by_cores {
             let issued = sending.pacer.issued();
             self.tell(Event::CreditsExhausted { phase, issued }, now);
         }
@@ -388,7 +445,7 @@ impl Coordinator {
         // The last returns of a phase, and every return while phases overlap, move the machine. While a phase has credits left it is enough to
         // look now and then: the core that takes the last one says so.
         let ending = self.sending.as_ref().is_none_or(|sending| {
-            let taken = sending.exhausted && self.exchange.gates[sending.phase.index()].is_empty();
+            let taken = sending.all_taken(&self.exchange.gates[sending.phase.index()]);
             if taken {
                 self.live.draining(sending.phase);
             }

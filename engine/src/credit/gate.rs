@@ -1,9 +1,10 @@
 //! The credits of one phase, and the instant after which none of them may start a request.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
+use super::claims::Claims;
 use super::credit::Credit;
 use crate::units::Nanos;
 
@@ -15,6 +16,14 @@ pub(crate) struct PhaseGate {
     start: AtomicU64,
     /// No request may start at or after this instant.
     stop_at: AtomicU64,
+    /// Issue numbers of requests, in phases where a core takes them.
+    pub(crate) requests: Claims,
+    /// Numbers of sessions, in phases where a core decides to begin one.
+    pub(crate) sessions: Claims,
+    /// The conversation of session 0.
+    first_conversation: AtomicU32,
+    /// Sessions that have sent their first turn.
+    begun: AtomicU64,
 }
 
 impl PhaseGate {
@@ -24,7 +33,35 @@ impl PhaseGate {
             credits: ArrayQueue::new(capacity.max(1)),
             start: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
+            requests: Claims::default(),
+            sessions: Claims::default(),
+            first_conversation: AtomicU32::new(0),
+            begun: AtomicU64::new(0),
         }
+    }
+
+    /// Lets cores begin sessions and number requests by themselves: `requests` and `sessions` in all, each without bound if `None`. Session k takes
+    /// the k-th conversation from number `first` on. Before [`PhaseGate::open`].
+    pub(crate) fn open_claims(&self, requests: Option<u64>, sessions: Option<u64>, first: u32) {
+        self.first_conversation.store(first, Ordering::Release);
+        self.requests.open(requests);
+        self.sessions.open(sessions);
+    }
+
+    /// The conversation of session 0.
+    pub(crate) fn first_conversation(&self) -> u32 {
+        self.first_conversation.load(Ordering::Acquire)
+    }
+
+    /// A session sends its first turn.
+    pub(crate) fn count_begun(&self) {
+        // Published by the core's counters, like everything else that it did.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sessions that have sent their first turn.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// Starts the phase's clock. Published before any credit is pushed; the queue's own ordering carries it to the cores.

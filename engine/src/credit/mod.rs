@@ -5,6 +5,11 @@
 //! arrives as `Command`s over the core's own queue. What became of them flows back through counters that only one core writes
 //! (`CoreProgress`). Neither side ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
+//! Where conversations have several turns, or users pace themselves, a credit says only when something may start, and what it is is decided where
+//! it is taken. Numbers of requests and sessions then come from counters that all cores share ([`Claims`](claims::Claims)).
+
+mod cancellation;
+mod claims;
 // The folder is named for its main type, which has a file to itself.
 #[allow(clippy::module_inception)]
 mod credit;
@@ -17,6 +22,7 @@ mod progress;
 pub use credit::Credit;
 pub use ids::RequestIds;
 
+pub(crate) use cancellation::Cancellations;
 pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
 pub(crate) use link::Command;

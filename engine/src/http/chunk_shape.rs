@@ -9,6 +9,8 @@
 //! text as it was, and the facts depend on such a value by nothing but whether a text is empty. None of the values can hold a line end, so
 //! the lines of the event, and where it ends, are the same too.
 
+use std::ops::Range;
+
 use super::chat::Signs;
 use super::json::Cursor;
 use super::sse::MAX_EVENT_BYTES;
@@ -70,6 +72,8 @@ struct Hole {
 pub(super) struct Holes {
     holes: [Hole; MAX_HOLES],
     count: usize,
+    /// Which of them is the text of the answer.
+    text: Option<usize>,
 }
 
 impl Default for Holes {
@@ -82,6 +86,7 @@ impl Default for Holes {
         Self {
             holes: [none; MAX_HOLES],
             count: 0,
+            text: None,
         }
     }
 }
@@ -102,6 +107,22 @@ impl Holes {
         self.note(Kind::Text, start, end);
     }
 
+    /// Notes the text of the answer, which is not empty. Of several the last one counts.
+    pub(super) fn note_answer(&mut self, start: usize, end: usize) {
+        self.text = (self.count < MAX_HOLES).then_some(self.count);
+        self.note(Kind::Text, start, end);
+    }
+
+    /// The text that was noted is not the answer's after all.
+    pub(super) fn forget_answer(&mut self) {
+        self.text = None;
+    }
+
+    /// Whether the text of the answer is among them.
+    pub(super) fn have_answer(&self) -> bool {
+        self.text.is_some()
+    }
+
     fn note(&mut self, kind: Kind, start: usize, end: usize) {
         // Without room the value counts as fixed: events that differ there are walked.
         if let Some(hole) = self.holes.get_mut(self.count) {
@@ -113,6 +134,22 @@ impl Holes {
     fn as_slice(&self) -> &[Hole] {
         &self.holes[..self.count]
     }
+
+    /// Where the text of the answer stands, without its quotes.
+    fn answer(&self) -> Option<Range<usize>> {
+        let hole = self.holes[self.text?];
+        Some(hole.start + 1..hole.end - 1)
+    }
+}
+
+/// What was recognised at the start of some bytes.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The length of the event, its blank line included.
+    pub(super) len: usize,
+    pub(super) signs: Signs,
+    /// The text of the answer, if the event has one: raw JSON without the quotes.
+    pub(super) text: Option<Range<usize>>,
 }
 
 /// An event that was walked or recognised, and what it amounts to.
@@ -133,20 +170,28 @@ impl Shape {
         }
     }
 
-    /// The length of an event of this shape at the start of `bytes`.
-    fn recognise(&mut self, bytes: &[u8]) -> Option<usize> {
+    /// An event of this shape at the start of `bytes`.
+    fn recognise(&mut self, bytes: &[u8]) -> Option<Known> {
         let last = self.holes.as_slice().last()?;
         // Within one stream all but the last value, the text, stay the same.
         if bytes.starts_with(&self.event[..last.start]) {
             let at = last.kind.pass(bytes, last.start)?;
-            return end_of(bytes, at, &self.event[last.end..]);
+            let text = if self.holes.text == Some(self.holes.count - 1) {
+                Some(last.start + 1..at - 1)
+            } else {
+                self.holes.answer()
+            };
+            return Some(self.known(end_of(bytes, at, &self.event[last.end..])?, text));
         }
         self.follow(bytes)
     }
 
-    /// The length of an event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
-    fn follow(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut found = Holes::default();
+    /// An event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
+    fn follow(&mut self, bytes: &[u8]) -> Option<Known> {
+        let mut found = Holes {
+            text: self.holes.text,
+            ..Holes::default()
+        };
         let (mut at, mut from) = (0, 0);
         for hole in self.holes.as_slice() {
             let start = end_of(bytes, at, &self.event[from..hole.start])?;
@@ -155,12 +200,21 @@ impl Shape {
             from = hole.end;
         }
         let end = end_of(bytes, at, &self.event[from..])?;
+        let text = found.answer();
         if end <= MAX_SHAPE_BYTES {
             self.event.clear();
             self.event.extend_from_slice(&bytes[..end]);
             self.holes = found;
         }
-        Some(end)
+        Some(self.known(end, text))
+    }
+
+    fn known(&self, len: usize, text: Option<Range<usize>>) -> Known {
+        Known {
+            len,
+            signs: self.signs,
+            text,
+        }
     }
 }
 
@@ -208,14 +262,14 @@ impl ChunkShapes {
         self.oldest = (self.oldest + 1) % SHAPES;
     }
 
-    /// The length and the signs of an event of a known shape at the start of `bytes`, its blank line included.
-    pub(super) fn recognise(&mut self, bytes: &[u8]) -> Option<(usize, Signs)> {
+    /// The event of a known shape at the start of `bytes`.
+    pub(super) fn recognise(&mut self, bytes: &[u8]) -> Option<Known> {
         for distance in 0..SHAPES {
             let index = (self.latest + distance) % SHAPES;
-            let shape = &mut self.shapes[index];
-            if let Some(len) = shape.recognise(bytes).filter(|&len| len <= MAX_EVENT_BYTES) {
+            let known = self.shapes[index].recognise(bytes);
+            if let Some(known) = known.filter(|known| known.len <= MAX_EVENT_BYTES) {
                 self.latest = index;
-                return Some((len, shape.signs));
+                return Some(known);
             }
         }
         None
@@ -265,6 +319,8 @@ mod tests {
     fn read(pieces: &[Vec<u8>], memory: Memory, pool: &mut ScratchPool) -> Read {
         let (mut splitter, mut carry) = (EventSplitter::new(), Carry::default());
         let (mut chat, mut failure, mut recognised) = (ChatStream::default(), None::<Box<ResponseFailure>>, 0);
+        // The text of the answer is among what is compared.
+        chat.text = Some(Vec::new());
         let mut brought = Vec::new();
         for piece in pieces.iter().map(Some).chain([None]) {
             let mut feed = Feed::default();

@@ -95,7 +95,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             format!("cannot resolve the artifact directory {}: {error}", directory.display()),
         )
     })?;
-    let phases = phases(&config.phases);
+    let phases = phases(&config.phases, requests.conversations.has_later_turns());
     let mut warnings = config.warnings.clone();
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
@@ -247,7 +247,7 @@ fn hooks(config: &Config) -> HookPlan {
     }
 }
 
-fn phases(written: &[Phase]) -> Vec<PhasePlan> {
+fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
     let mut profiling = 0;
     let resolve = |(index, phase): (usize, &Phase)| {
         let kind = match phase.kind {
@@ -271,7 +271,11 @@ fn phases(written: &[Phase]) -> Vec<PhasePlan> {
             concurrency: phase.concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
-                requests: phase.requests.into_iter().chain(phase.sessions).min(),
+                requests: match has_later_turns {
+                    true => phase.requests,
+                    false => phase.requests.into_iter().chain(phase.sessions).min(),
+                },
+                sessions: phase.sessions.filter(|_| has_later_turns),
                 duration: phase.duration_s.and_then(limit),
             },
             drain: match (phase.grace_period_s, phase.duration_s) {

@@ -16,7 +16,7 @@ mod target;
 pub use crate::config::ConnectionReuse;
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
-pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule, TurnLaw};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use super::Conversations;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -41,11 +42,44 @@ pub enum Arrival {
     },
 }
 
+/// What starts the turns of a phase's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnLaw {
+    /// A session is one request, and each takes a credit.
+    Single,
+    /// Every turn takes a credit: the next one once its delay since the return of the one before has passed, and before any new session.
+    Credited,
+    /// A credit begins a session. Every later turn is due a fixed time after the turn before was, or at its return if that is later.
+    Paced {
+        /// The time between turns of one user.
+        gap: Nanos,
+    },
+    /// A credit begins a session. Later turns are due at their timestamps, else after their delays, and not before the return of the turn before.
+    Scheduled {
+        /// The timestamp at which the phase starts.
+        zero: Nanos,
+    },
+}
+
+impl Arrival {
+    /// What starts the turns of sessions with these conversations.
+    pub fn turn_law(&self, conversations: &Conversations) -> TurnLaw {
+        match self {
+            Self::ClosedLoop | Self::Constant { .. } | Self::Poisson { .. } if conversations.has_later_turns() => {
+                TurnLaw::Credited
+            }
+            Self::ClosedLoop | Self::Constant { .. } | Self::Poisson { .. } => TurnLaw::Single,
+        }
+    }
+}
+
 /// What ends the sending of a phase: whichever limit comes first. Both unset means "until interrupted" (`duration: inf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StopRule {
-    /// Requests to send. `sessions` counts here too while every session has one turn.
+    /// Requests to send. `sessions` counts here too where every session is one request.
     pub requests: Option<u64>,
+    /// Sessions to begin; those that have begun are finished. `None` where every session is one request.
+    pub sessions: Option<u64>,
     /// Time from the start of the phase in which requests may start.
     pub duration: Option<Nanos>,
 }

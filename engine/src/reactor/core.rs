@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::connection::{Request, State};
+use super::connection::{NONE, Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
 use super::pacing::{Profile, Profiles};
@@ -17,13 +17,14 @@ use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
 use super::sealed::TlsCore;
+use super::sessions::Sessions;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
-use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
+use crate::credit::{Cancellations, Command, Credit, Exchange, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages};
+use crate::plan::{Arrival, ConnectionReuse, RequestImages, TurnLaw};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -41,15 +42,29 @@ const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PhaseRun {
     /// Credits may be taken.
-    open: bool,
-    /// Requests that may be in flight here.
-    slots: u32,
-    /// Requests in flight here.
-    pub(super) in_flight: u32,
+    pub(super) open: bool,
+    /// Slots of this core.
+    pub(super) slots: u32,
+    /// Slots that are taken: by requests in flight, or by sessions that are not over.
+    pub(super) occupied: u32,
     /// A credit that is not due yet, or that waits for a connection.
-    held: Option<Credit>,
+    pub(super) held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
-    closed_loop: bool,
+    pub(super) closed_loop: bool,
+    /// What starts the turns of its sessions.
+    pub(super) law: TurnLaw,
+    /// The number of a session that begins with the next credit.
+    pub(super) claimed: Option<u64>,
+    pub(super) cancellations: Option<Cancellations>,
+}
+
+/// Whose slot a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// One that was free.
+    NewSlot,
+    /// That of its session, which holds it from its first turn to its last.
+    HeldSlot,
 }
 
 /// A reactor core.
@@ -63,6 +78,7 @@ pub(crate) struct Core<D> {
     pub(super) phases: Vec<PhaseRun>,
     pub(super) recorder: Recorder,
     pub(super) scratch: ScratchPool,
+    pub(super) sessions: Sessions,
     pub(super) cancels: Deadlines,
     pub(super) completions: Vec<Completion>,
     pub(super) images: RequestImages,
@@ -102,9 +118,14 @@ impl<D: Driver> Core<D> {
             .map(|phase| PhaseRun {
                 open: false,
                 slots: 0,
-                in_flight: 0,
+                occupied: 0,
                 held: None,
                 closed_loop: phase.arrival == Arrival::ClosedLoop,
+                law: phase.arrival.turn_law(&plan.images.conversations),
+                claimed: None,
+                cancellations: phase
+                    .cancellation
+                    .map(|draw| Cancellations::new(plan.seed, &phase.name, draw.probability, draw.delay)),
             })
             .collect();
         Self {
@@ -124,6 +145,7 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
+            sessions: Sessions::new(plan.phases.len()),
             cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
@@ -157,6 +179,7 @@ impl<D: Driver> Core<D> {
         let mut now = born;
         let outcome = loop {
             self.take_commands(now);
+            self.sessions.wake(now);
             self.start_requests(now);
             self.act_on_deadlines(now);
             self.submit_sends();
@@ -215,11 +238,14 @@ impl<D: Driver> Core<D> {
                         self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
+                    self.cut_sessions(phase, now);
                     self.notify = true;
                     self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
                 Command::Ended { phase } => {
+                    self.phases[phase.index()].open = false;
+                    self.cut_sessions(phase, now);
                     let parts = parts(&mut self.driver, &self.recorder);
                     self.health.ended(phase.index(), now, parts);
                 }
@@ -238,7 +264,11 @@ impl<D: Driver> Core<D> {
     fn start_requests(&mut self, now: Nanos) {
         self.ramp.begin_turn();
         for index in 0..self.phases.len() {
-            while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
+            if self.phases[index].law != TurnLaw::Single {
+                self.start_turns(index, now);
+                continue;
+            }
+            while self.phases[index].open && self.phases[index].occupied < self.phases[index].slots {
                 let Some(credit) = self.next_credit(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
@@ -252,7 +282,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn next_credit(&mut self, phase: usize) -> Option<Credit> {
+    pub(super) fn next_credit(&mut self, phase: usize) -> Option<Credit> {
         if let Some(held) = self.phases[phase].held.take() {
             return Some(held);
         }
@@ -273,46 +303,62 @@ impl<D: Driver> Core<D> {
         self.health.wanted(&credit, ready, now);
         // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
         let intended = wanted.unwrap_or(now);
-        let mut request = Request::new(credit, intended, ready, now);
-        if let Some(index) = self.idle.pop() {
-            request.connection_reused = true;
-            self.account_start(credit.phase);
-            self.slab.link(index);
-            let place = self.slab.get(index);
-            place.state = State::Busy;
-            place.request = Some(request);
-            place.reader.begin(&mut self.scratch);
-            self.to_send.push_back(index);
-            return true;
-        }
-        if !self.ramp.allows() {
+        if !self.can_place() {
             return false;
         }
-        let Some(index) = self.slab.claim() else { return false };
-        if self.connect_failing {
-            self.paused_until = now + FAILURE_PAUSE;
-        }
-        self.account_start(credit.phase);
-        self.slab.link(index);
-        self.connect(index, request, now);
+        self.dispatch(Request::new(credit, intended, ready, now), None, Start::NewSlot, now);
         true
     }
 
-    fn account_start(&mut self, phase: PhaseId) {
+    /// Whether there is a connection for another request, or may be a new one now.
+    pub(super) fn can_place(&self) -> bool {
+        !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room())
+    }
+
+    /// Puts a request on the connection that was kept for it, else on an idle one, else on a new one. One of these is to be had.
+    pub(super) fn dispatch(&mut self, mut request: Request, kept: Option<u32>, slot: Start, now: Nanos) {
+        self.account_start(request.credit.phase, slot);
+        if let Some(index) = kept.or_else(|| self.idle.pop()) {
+            request.connection_reused = true;
+            self.slab.link(index);
+            let place = self.slab.get(index);
+            place.session = NONE;
+            place.state = State::Busy;
+            place.begin(request, &mut self.scratch);
+            self.to_send.push_back(index);
+            return;
+        }
+        let index = self.slab.claim().expect("a request starts only where it has a place");
+        if self.connect_failing {
+            self.paused_until = now + FAILURE_PAUSE;
+        }
+        self.slab.link(index);
+        self.connect(index, request, now);
+    }
+
+    fn account_start(&mut self, phase: PhaseId, slot: Start) {
         self.progressed = true;
-        self.phases[phase.index()].in_flight += 1;
-        self.health.started(phase.index());
+        if slot == Start::NewSlot {
+            self.phases[phase.index()].occupied += 1;
+            self.health.took_slot(phase.index());
+        }
+        self.health.started();
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
             .count_sent();
     }
 
+    /// A slot of a phase is free again.
+    pub(super) fn leave_slot(&mut self, phase: usize, now: Nanos) {
+        self.phases[phase].occupied -= 1;
+        self.health.left_slot(phase, now);
+    }
+
     /// Opens a connection for `request` in the claimed place `index`.
     pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
         let place = self.slab.get(index);
-        place.request = Some(request);
-        place.reader.begin(&mut self.scratch);
+        place.begin(request, &mut self.scratch);
         place.state = State::Connecting;
         let route = self.routes.next();
         match open_socket(&route) {
@@ -375,10 +421,21 @@ impl<D: Driver> Core<D> {
             if request.connected == Nanos::ZERO && !request.resent {
                 request.start = now;
             }
-            let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
-            let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
+            let (phase, sequence, session) = (request.credit.phase, request.credit.sequence, request.session);
+            let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, session));
+            let (image, session_place) = (request.image, request.session_place);
+            let insert = |out: &mut Vec<u8>| {
+                if session_place == NONE {
+                    return 0;
+                }
+                let history = self.sessions.get(session_place).history();
+                if history.is_empty() {
+                    return 0;
+                }
+                self.images.entries[image as usize].begin_with_history(history, out)
+            };
             let block = &self.images.ids;
-            self.driver.prepare_request(index, image, |out| {
+            self.driver.prepare_request(index, image, insert, |out| {
                 http::patch_ids(
                     &block.template,
                     block.request_id_at,
@@ -435,18 +492,13 @@ impl<D: Driver> Core<D> {
             self.health.waits(now, Nanos::ZERO);
             return self.driver.turn(Nanos::ZERO, &mut self.completions);
         }
-        let hungry = self
-            .phases
-            .iter()
-            .any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
+        let hungry = (0..self.phases.len()).any(|phase| self.phases[phase].held.is_none() && self.wants_credit(phase));
         link.announce_sleep(hungry);
-        let work = !link.is_quiet()
-            || (hungry
-                && self
-                    .phases
-                    .iter()
-                    .zip(&self.exchange.gates)
-                    .any(|(run, gate)| run.wants(gate)));
+        let fed = |phase: usize| {
+            let has_credit = !self.exchange.gates[phase].is_empty();
+            has_credit && self.phases[phase].held.is_none() && self.wants_credit(phase)
+        };
+        let work = !link.is_quiet() || (hungry && (0..self.phases.len()).any(fed));
         let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
         self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
@@ -465,8 +517,14 @@ impl<D: Driver> Core<D> {
                 .map_or(Nanos::MAX, |request| request.issued);
             next = next.min(start + self.request_timeout);
         }
-        for (run, gate) in self.phases.iter().zip(&self.exchange.gates) {
-            let Some(held) = run.held.filter(|_| run.open && run.in_flight < run.slots) else {
+        if let Some(due) = self.sessions.next_due() {
+            next = next.min(due);
+        }
+        for (phase, (run, gate)) in self.phases.iter().zip(&self.exchange.gates).enumerate() {
+            if let Some(at) = self.next_turn(phase) {
+                next = next.min(at);
+            }
+            let Some(held) = run.held.filter(|_| self.wants_credit(phase)) else {
                 continue;
             };
             let due = if run.closed_loop {
@@ -484,11 +542,11 @@ impl<D: Driver> Core<D> {
 
     /// Whether requests are in flight, or wait for their time.
     fn is_loaded(&self) -> bool {
-        self.slab.active() > 0 || self.phases.iter().any(|run| run.open && run.held.is_some())
+        self.slab.active() > 0 || self.sessions.any() || self.phases.iter().any(|run| run.open && run.held.is_some())
     }
 
     /// Whether a request could start now.
-    fn has_place(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
     }
 
@@ -527,11 +585,5 @@ fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
     Parts {
         driver: driver.counters(),
         journal_waits: recorder.journal_waits(),
-    }
-}
-
-impl PhaseRun {
-    fn wants(&self, gate: &PhaseGate) -> bool {
-        self.open && self.held.is_none() && self.in_flight < self.slots && !gate.is_empty()
     }
 }

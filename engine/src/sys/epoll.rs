@@ -339,8 +339,14 @@ impl Driver for Epoll {
         self.receive(index, generation, socket);
     }
 
-    fn prepare_request(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
-        self.slots.prepare(index, image, write);
+    fn prepare_request(
+        &mut self,
+        index: u32,
+        image: u32,
+        insert: impl FnOnce(&mut Vec<u8>) -> usize,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    ) {
+        self.slots.prepare(index, image, insert, write);
     }
 
     fn request_length(&self, index: u32) -> usize {

@@ -1,7 +1,8 @@
 //! What is sent, as the kernel wants it: message headers that point at pieces of bytes.
 //!
-//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared), the slot's own id block, and the tail of the
-//! dataset entry (shared); or bytes that the connection made itself, in a buffer of the slot's.
+//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared), the slot's own id block, what the request alone
+//! has in front of its tail (a session's history; mostly nothing), and the tail of the dataset entry (shared) or the end of it; or bytes that
+//! the connection made itself, in a buffer of the slot's.
 //! A slot's message stays valid, and at its place, from [`SendSlots::message`] until the slot is prepared again: slots are never moved, and the
 //! shared bytes are kept alive by handles held here.
 #![allow(unsafe_code)]
@@ -25,10 +26,14 @@ pub(super) enum Payload {
 
 struct SendSlot {
     message: libc::msghdr,
-    vectors: [libc::iovec; 3],
+    vectors: [libc::iovec; 4],
     id_block: [u8; ID_BLOCK_BYTES],
     id_length: usize,
     image: u32,
+    /// Takes the place of the tail's first bytes. Not touched while the slot is busy, so the kernel's pointer into it holds.
+    insertion: Vec<u8>,
+    /// How many bytes of the tail that is.
+    tail_from: usize,
     busy: bool,
     /// The connection's own bytes. Not touched while the slot is busy, so the kernel's pointer into them holds.
     outgoing: Vec<u8>,
@@ -51,10 +56,18 @@ impl SendSlots {
         }
     }
 
-    /// Makes the id block of a connection's next request.
-    pub(super) fn prepare(&mut self, index: u32, image: u32, write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize) {
+    /// Makes a connection's next request: its id block, and what `insert` puts in the place of as many bytes of the tail as it returns.
+    pub(super) fn prepare(
+        &mut self,
+        index: u32,
+        image: u32,
+        insert: impl FnOnce(&mut Vec<u8>) -> usize,
+        write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
+    ) {
         let slot = self.idle_slot(index);
         slot.image = image;
+        slot.insertion.clear();
+        slot.tail_from = insert(&mut slot.insertion);
         slot.id_length = write(&mut slot.id_block);
     }
 
@@ -66,7 +79,8 @@ impl SendSlots {
             request: [
                 &self.head,
                 &slot.id_block[..slot.id_length],
-                &self.tails[slot.image as usize],
+                &slot.insertion,
+                &self.tails[slot.image as usize][slot.tail_from..],
             ],
             outgoing: &mut slot.outgoing,
         }
@@ -86,10 +100,12 @@ impl SendSlots {
                 vectors: [libc::iovec {
                     iov_base: ptr::null_mut(),
                     iov_len: 0,
-                }; 3],
+                }; 4],
                 id_block: [0; ID_BLOCK_BYTES],
                 id_length: 0,
                 image: 0,
+                insertion: Vec::new(),
+                tail_from: 0,
                 busy: false,
                 outgoing: Vec::new(),
             });
@@ -102,20 +118,22 @@ impl SendSlots {
     /// Bytes of the prepared request.
     pub(super) fn length(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
-        self.head.len() + slot.id_length + self.tails[slot.image as usize].len()
+        let tail = self.tails[slot.image as usize].len() - slot.tail_from;
+        self.head.len() + slot.id_length + slot.insertion.len() + tail
     }
 
     /// The payload from byte `offset` on, for sendmsg(2). The slot is busy until [`SendSlots::done`].
     pub(super) fn message(&mut self, index: u32, payload: Payload, offset: usize) -> *const libc::msghdr {
         let slot = &mut self.slots[index as usize];
         assert!(!slot.busy, "one send at a time on a connection");
-        let parts: [&[u8]; 3] = match payload {
+        let parts: [&[u8]; 4] = match payload {
             Payload::Request => [
                 &self.head,
                 &slot.id_block[..slot.id_length],
-                &self.tails[slot.image as usize],
+                &slot.insertion,
+                &self.tails[slot.image as usize][slot.tail_from..],
             ],
-            Payload::Own => [&slot.outgoing, &[], &[]],
+            Payload::Own => [&slot.outgoing, &[], &[], &[]],
         };
         let mut skip = offset;
         let mut used = 0;
@@ -171,10 +189,22 @@ mod tests {
     fn a_message_holds_the_payload_from_any_offset_on() {
         let tails: Arc<[Arc<[u8]>]> = Arc::from([Arc::<[u8]>::from(&b"tail-0"[..]), Arc::from(&b"tail-1"[..])]);
         let mut slots = SendSlots::new(4, Arc::from(&b"head|"[..]), tails);
-        slots.prepare(2, 1, |block| {
+        let ids = |block: &mut [u8; ID_BLOCK_BYTES]| {
             block[..3].copy_from_slice(b"id|");
             3
-        });
+        };
+        let insert = |own: &mut Vec<u8>| {
+            own.extend(b"story|T");
+            1
+        };
+        slots.prepare(2, 0, insert, ids);
+        let whole = b"head|id|story|Tail-0";
+        assert_eq!(slots.length(2), whole.len());
+        for offset in 0..whole.len() {
+            assert_eq!(sent(&mut slots, Payload::Request, offset), whole[offset..]);
+        }
+        assert_eq!(slots.own_bytes(2).request.concat(), whole);
+        slots.prepare(2, 1, |_| 0, ids);
         let whole = b"head|id|tail-1";
         assert_eq!(slots.length(2), whole.len());
         for offset in 0..whole.len() {
@@ -192,9 +222,9 @@ mod tests {
     #[should_panic(expected = "rewritten only after its completion")]
     fn a_busy_slot_is_not_rewritten() {
         let mut slots = SendSlots::new(1, Arc::from([]), Arc::from([Arc::<[u8]>::from([])]));
-        slots.prepare(0, 0, |_| 0);
+        slots.prepare(0, 0, |_| 0, |_| 0);
         slots.message(0, Payload::Request, 0);
-        slots.prepare(0, 0, |_| 0);
+        slots.prepare(0, 0, |_| 0, |_| 0);
     }
 
     #[test]

@@ -295,7 +295,7 @@ impl World {
         assert!(!world.stopped, "phase {index} sends after it stopped");
         assert_eq!(credit.sequence, world.truth.sent, "phase {index} sends out of order");
         assert_eq!(
-            credit.image,
+            credit.conversation,
             self.cursor.image(),
             "the dataset is not taken in order across phases"
         );
