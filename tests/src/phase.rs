@@ -67,6 +67,13 @@ impl Phase {
         self
     }
 
+    /// Stops once this many sessions have begun and are finished; for datasets with later turns.
+    #[must_use]
+    pub fn sessions(mut self, sessions: u64) -> Self {
+        self.0.stop.sessions = Some(sessions);
+        self
+    }
+
     /// Stops after this time.
     #[must_use]
     pub fn lasting(mut self, duration: Duration) -> Self {

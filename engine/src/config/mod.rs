@@ -34,7 +34,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use dataset::{Dataset, Length};
+pub use dataset::{Dataset, Delay, Length};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{ConnectionReuse, Endpoint};
 pub use hooks::{ResetKvCache, ServerProfiler};

@@ -13,7 +13,7 @@ use super::{
 use crate::config::{
     self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
 };
-use crate::dataset::{LengthDistribution, Synthetic};
+use crate::dataset::{DelayDistribution, LengthDistribution, Synthetic};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -77,13 +77,22 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
     };
-    let dataset = Synthetic::of_single_turns(
-        config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
-        config.dataset.isl.map_or(DEFAULT_ISL, length),
-        config.dataset.osl.map(length),
+    let dataset = Synthetic {
+        entries: config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
+        isl: config.dataset.isl.map_or(DEFAULT_ISL, length),
+        osl: config.dataset.osl.map(length),
+        turns: config.dataset.turns.map_or(LengthDistribution::Fixed(1), length),
+        turn_delay: config
+            .dataset
+            .turn_delay
+            .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
+                mean_ms: delay.mean_ms,
+                stddev_ms: delay.stddev_ms,
+                ratio: config.dataset.turn_delay_ratio.unwrap_or(1.0),
+            }),
         // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-        config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
-    );
+        seed: config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
+    };
     let requests = render_synthetic(&inputs, &dataset).map_err(|error| render_mistake(config, &error))?;
     let directory = options
         .output_directory

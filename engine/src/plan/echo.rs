@@ -157,6 +157,15 @@ fn dataset(dataset: &Dataset) -> Value {
                 .is_some_and(|prompts| !prompts.is_empty())
                 .then_some(prompts),
         ),
+        ("turns", dataset.turns.map(length)),
+        (
+            "turn_delay",
+            dataset.turn_delay.map(|delay| match delay.stddev_ms {
+                0.0 => json!({ "value": delay.mean_ms }),
+                stddev_ms => json!({ "mean": delay.mean_ms, "stddev": stddev_ms }),
+            }),
+        ),
+        ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
     ])
 }
 
