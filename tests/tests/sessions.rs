@@ -1,15 +1,18 @@
 //! Conversations of several turns: their order, their histories, their connections, and what ends them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::plan::ConnectionReuse;
 use ringload_mock_server::{MockServer, Options};
 use ringload_tests::books::{Books, spans};
+use ringload_tests::server::{Client, ScriptedServer};
 use ringload_tests::sessions::{Session, sessions};
 use ringload_tests::statistics::most_open;
 use ringload_tests::{Ending, Phase, Scenario, mock};
+use serde_json::{Value, json};
 
 /// A quick server that keeps messages and answers with as many tokens as it is asked for.
 fn server(change: impl FnOnce(&mut Options)) -> MockServer {
@@ -287,6 +290,56 @@ fn a_capped_open_loop_never_has_more_sessions_than_slots_and_loses_none() {
     assert_eq!(turn_counts(sessions.values()), [3; 20]);
     let open: Vec<(u64, u64)> = sessions.values().map(Session::span).collect();
     assert!(most_open(&open) <= 4);
+}
+
+/// Answers each request with a text that no encoding survives by luck, the number of its messages in it, in pieces that split it anywhere.
+fn serve_odd_texts(mut client: Client<'_>, bodies: &Mutex<Vec<Value>>) {
+    while let Some(request) = client.request() {
+        let body: Value = serde_json::from_slice(&request.body).expect("the body is JSON");
+        let count = body["messages"].as_array().expect("a list").len();
+        bodies.lock().unwrap().push(body);
+        let pieces = [
+            &format!("{count}: "),
+            r#"\"\\ \n\t\u0007 \/"#,
+            "é日本",
+            r"\ud83d\ude00 ",
+            "{[",
+            r"\u00e9",
+        ];
+        let delta = |delta: &str| {
+            format!(r#"data: {{"object":"chat.completion.chunk","choices":[{{"index":0,"delta":{delta}}}]}}{END}"#)
+        };
+        let mut stream = delta(r#"{"reasoning_content":"not said aloud"}"#);
+        pieces
+            .iter()
+            .for_each(|piece| stream.push_str(&delta(&format!(r#"{{"content":"{piece}"}}"#))));
+        stream.push_str("data: [DONE]\n\n");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream";
+        if !client.send(format!("{head}\r\ncontent-length: {}\r\n\r\n{stream}", stream.len())) {
+            return;
+        }
+    }
+}
+
+const END: &str = "\n\n";
+
+#[test]
+fn answers_of_any_text_come_back_as_they_were_said_without_their_reasoning() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&bodies);
+    let server = ScriptedServer::new(move |client| serve_odd_texts(client, &theirs));
+    let run = Scenario::new(server.address())
+        .turns(LengthDistribution::Fixed(3))
+        .phase(Phase::closed("load", 1).sessions(1))
+        .run();
+    assert_eq!(run.ended(Ending::Succeeded), 3);
+    let bodies = bodies.lock().unwrap();
+    let last = bodies[2]["messages"].as_array().expect("a list");
+    let said = |count: usize| format!("{count}: \"\\ \n\t\u{7} /é日本\u{1F600} {{[é");
+    assert_eq!(last.len(), 5);
+    assert_eq!(last[1], json!({"role": "assistant", "content": said(1)}));
+    assert_eq!(last[3], json!({"role": "assistant", "content": said(3)}));
+    assert_eq!(bodies[1]["messages"].as_array().unwrap()[..], last[..3]);
 }
 
 #[test]

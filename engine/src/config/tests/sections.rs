@@ -237,7 +237,7 @@ fn lengths_are_fixed_or_normal() {
             "{type: lognormal, mean: 5}",
             "not supported by ringload yet: `lognormal`".to_owned(),
         ),
-        ("{value: 5, stddev: 1}", "no meaning for a fixed length".to_owned()),
+        ("{value: 5, stddev: 1}", "no meaning for a fixed value".to_owned()),
         (
             "{type: normal, mean: 5, value: 1}",
             "no meaning for a normal distribution".to_owned(),
