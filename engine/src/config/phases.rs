@@ -39,6 +39,13 @@ pub enum PhaseType {
         /// Requests per second.
         rate: f64,
     },
+    /// Open loop of users who send at even gaps of their own.
+    UserCentric {
+        /// Users at any time.
+        users: u32,
+        /// Requests per second of all users together.
+        rate: f64,
+    },
 }
 
 impl PhaseType {
@@ -48,6 +55,7 @@ impl PhaseType {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::UserCentric { .. } => "user_centric",
         }
     }
 
@@ -55,7 +63,15 @@ impl PhaseType {
     pub fn rate(self) -> Option<f64> {
         match self {
             Self::Concurrency => None,
-            Self::Constant { rate } | Self::Poisson { rate } => Some(rate),
+            Self::Constant { rate } | Self::Poisson { rate } | Self::UserCentric { rate, .. } => Some(rate),
+        }
+    }
+
+    /// Users of a phase that counts them.
+    pub fn users(self) -> Option<u32> {
+        match self {
+            Self::UserCentric { users, .. } => Some(users),
+            _ => None,
         }
     }
 }
@@ -185,13 +201,14 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 4] = ["gamma", "user_centric", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 3] = ["gamma", "fixed_schedule", "agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Concurrency,
     Constant,
     Poisson,
+    UserCentric,
 }
 
 fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
@@ -278,9 +295,10 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("concurrency", Pattern::Concurrency),
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
+        ("user_centric", Pattern::UserCentric),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson")
+        .required("type", "allowed: concurrency, constant, poisson, user_centric")
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
     let rate = section.field("rate");
     // Beyond one request per nanosecond the clock has no different times left to give.
@@ -289,7 +307,11 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ..Bounds::POSITIVE
     };
     let value = rate.as_ref().and_then(|field| field.float(limits));
-    match pattern? {
+    let pattern = pattern?;
+    if pattern != Pattern::UserCentric && section.has("users") {
+        section.report("users", "only a phase of type user_centric has users; remove the key");
+    }
+    match pattern {
         Pattern::Concurrency => {
             if rate.is_some() {
                 section.report(
@@ -300,12 +322,41 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
             Some(PhaseType::Concurrency)
         }
         Pattern::Constant | Pattern::Poisson if rate.is_none() && section.is_accounted_for("rate_series") => None,
+        Pattern::UserCentric => {
+            let users = section.required("users", "write how many users there are at any time, as in users: 10");
+            if rate.is_none() {
+                section.required(
+                    "rate",
+                    "write the requests per second of all users together, as in rate: 20",
+                );
+            }
+            let users = users?.integer(1, MAX_USERS.into())?;
+            check_users(section, users);
+            Some(PhaseType::UserCentric { users, rate: value? })
+        }
         Pattern::Constant | Pattern::Poisson if rate.is_none() => {
             section.required("rate", "write the requests per second, as in rate: 20");
             None
         }
         Pattern::Constant => value.map(|rate| PhaseType::Constant { rate }),
         Pattern::Poisson => value.map(|rate| PhaseType::Poisson { rate }),
+    }
+}
+
+/// Most users of a phase: each takes about a hundred bytes and their history.
+const MAX_USERS: u32 = 10_000_000;
+
+/// A phase that ends before every user has begun would measure another load than it says.
+fn check_users(section: &Section<'_>, users: u32) {
+    for key in ["requests", "sessions"] {
+        if let Some(field) = section.field(key)
+            && let Some(count) = field.integer::<u64>(1, u64::MAX.into())
+            && count < users.into()
+        {
+            field.report(format!(
+                "{count} {key} end the phase before all {users} users have begun; allowed: at least {users}"
+            ));
+        }
     }
 }
 

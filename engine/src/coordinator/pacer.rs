@@ -1,10 +1,12 @@
 //! Which credits a phase has, and when each is due: an absolute schedule as a value.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::stream::{Purpose, Stream};
+use super::users::UserStarts;
 use crate::credit::{Cancellations, Credit};
-use crate::plan::{Arrival, PhasePlan};
+use crate::plan::{Arrival, Conversations, PhasePlan};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
@@ -55,7 +57,7 @@ pub struct Pacer {
     upcoming: Option<Nanos>,
 }
 
-/// Due times of arrivals in order.
+/// Due times of arrivals in order, with what begins at each.
 #[derive(Debug, Clone)]
 enum Arrivals {
     ClosedLoop,
@@ -69,10 +71,17 @@ enum Arrivals {
         /// draws independent of the rate.
         sum: CompensatedSum,
     },
+    Users {
+        rate: f64,
+        starts: UserStarts,
+    },
 }
 
 impl Pacer {
     /// The schedule of `plan`, whose first request takes the entry under `cursor`.
+    ///
+    /// # Panics
+    /// If the phase has users: what they do depends on their conversations, see [`Pacer::of_sessions`].
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
         let arrivals = match plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
@@ -82,7 +91,36 @@ impl Pacer {
                 draws: Stream::new(seed, &plan.name, Purpose::Arrival),
                 sum: CompensatedSum::default(),
             },
+            Arrival::UserCentric { .. } => panic!("phase {} has users, who need conversations", plan.name),
         };
+        Self::with_arrivals(plan, seed, cursor, arrivals)
+    }
+
+    /// The schedule of `plan`, whose sessions take `conversations` from the one under `cursor` on.
+    pub fn of_sessions(plan: &PhasePlan, seed: u64, cursor: ImageCursor, conversations: &Arc<Conversations>) -> Self {
+        let Arrival::UserCentric { users, rate } = plan.arrival else {
+            return Self::new(plan, seed, cursor);
+        };
+        let starts = UserStarts::new(users, Arc::clone(conversations), cursor);
+        Self::with_arrivals(plan, seed, cursor, Arrivals::Users { rate, starts })
+    }
+
+    /// Requests of the phase in all, if its sessions are limited: started ones are finished, so these are the turns of their conversations.
+    pub(super) fn requests_of_sessions(
+        plan: &PhasePlan,
+        cursor: ImageCursor,
+        conversations: &Arc<Conversations>,
+    ) -> Option<u64> {
+        let sessions = plan.stop.sessions?;
+        Some(match plan.arrival {
+            Arrival::UserCentric { users, .. } => {
+                UserStarts::new(users, Arc::clone(conversations), cursor).turns_of(sessions)
+            }
+            _ => conversations.turns_of(cursor.image(), sessions),
+        })
+    }
+
+    fn with_arrivals(plan: &PhasePlan, seed: u64, cursor: ImageCursor, arrivals: Arrivals) -> Self {
         let mut pacer = Self {
             plan: plan.clone(),
             start: cursor,
@@ -122,6 +160,10 @@ impl Pacer {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
             Arrivals::ClosedLoop => return Some(Nanos::ZERO),
             Arrivals::Constant { rate } => Nanos::from_secs_f64((self.issued + 1) as f64 / *rate),
+            Arrivals::Users { .. } if self.plan.stop.sessions.is_some_and(|sessions| self.issued >= sessions) => {
+                return None;
+            }
+            Arrivals::Users { rate, starts } => Nanos::from_secs_f64(starts.peek() as f64 / *rate),
             Arrivals::Poisson { rate, draws, sum } => {
                 sum.add(draws.exponential());
                 Nanos::from_secs_f64(sum.value() / *rate)
@@ -137,10 +179,14 @@ impl Iterator for Pacer {
 
     fn next(&mut self) -> Option<Credit> {
         let intended = self.upcoming?;
+        let turns = match &mut self.arrivals {
+            Arrivals::Users { starts, .. } => starts.next_start().turns,
+            _ => u32::MAX,
+        };
         let credit = Credit {
             phase: self.plan.id,
             conversation: self.cursor.image(),
-            turns: u32::MAX,
+            turns,
             sequence: self.issued,
             intended,
             cancel_after: self.cancellations.and_then(|draws| draws.draw(self.issued)),

@@ -336,7 +336,7 @@ impl Coordinator {
         gate.open(now, stop_at);
         self.sending = Some(Sending {
             phase,
-            pacer: Pacer::new(&plan, self.seed, self.cursor),
+            pacer: Pacer::of_sessions(&plan, self.seed, self.cursor, &self.conversations),
             exhausted: false,
             closing: false,
             counted_by_cores,
@@ -348,15 +348,10 @@ impl Coordinator {
         self.watch.started(phase);
     }
 
-    /// Requests that a phase with sessions will send in all, if anything but its duration ends it: started sessions are finished, so these are
-    /// the turns of their conversations.
+    /// Requests that a phase with sessions will send in all, if anything but its duration ends it.
     fn total_of(&self, plan: &PhasePlan) -> Option<u64> {
-        let turns = |sessions| self.conversations.turns_of(self.cursor.image(), sessions);
-        plan.stop
-            .requests
-            .into_iter()
-            .chain(plan.stop.sessions.map(turns))
-            .min()
+        let of_sessions = Pacer::requests_of_sessions(plan, self.cursor, &self.conversations);
+        plan.stop.requests.into_iter().chain(of_sessions).min()
     }
 
     /// The dataset goes on where the phase that sent before has stopped.

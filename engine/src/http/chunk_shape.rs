@@ -135,21 +135,13 @@ impl Holes {
         &self.holes[..self.count]
     }
 
-    /// Where the text of the answer stands, without its quotes.
-    fn answer(&self) -> Option<Range<usize>> {
-        let hole = self.holes[self.text?];
-        Some(hole.start + 1..hole.end - 1)
+    /// Where the text of the answer stands, without its quotes; an empty place if there is none.
+    fn answer(&self) -> Range<usize> {
+        self.text.map_or(0..0, |index| {
+            let hole = self.holes[index];
+            hole.start + 1..hole.end - 1
+        })
     }
-}
-
-/// What was recognised at the start of some bytes.
-#[derive(Debug)]
-pub(super) struct Known {
-    /// The length of the event, its blank line included.
-    pub(super) len: usize,
-    pub(super) signs: Signs,
-    /// The text of the answer, if the event has one: raw JSON without the quotes.
-    pub(super) text: Option<Range<usize>>,
 }
 
 /// An event that was walked or recognised, and what it amounts to.
@@ -170,24 +162,26 @@ impl Shape {
         }
     }
 
-    /// An event of this shape at the start of `bytes`.
-    fn recognise(&mut self, bytes: &[u8]) -> Option<Known> {
+    /// The length of an event of this shape at the start of `bytes`. `text` is told where in it the text of the answer is, if there is one.
+    fn recognise(&mut self, bytes: &[u8], text: Option<&mut Range<usize>>) -> Option<usize> {
         let last = self.holes.as_slice().last()?;
         // Within one stream all but the last value, the text, stay the same.
         if bytes.starts_with(&self.event[..last.start]) {
             let at = last.kind.pass(bytes, last.start)?;
-            let text = if self.holes.text == Some(self.holes.count - 1) {
-                Some(last.start + 1..at - 1)
-            } else {
-                self.holes.answer()
-            };
-            return Some(self.known(end_of(bytes, at, &self.event[last.end..])?, text));
+            let end = end_of(bytes, at, &self.event[last.end..])?;
+            if let Some(text) = text {
+                *text = match self.holes.text {
+                    Some(index) if index + 1 == self.holes.count => last.start + 1..at - 1,
+                    _ => self.holes.answer(),
+                };
+            }
+            return Some(end);
         }
-        self.follow(bytes)
+        self.follow(bytes, text)
     }
 
-    /// An event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
-    fn follow(&mut self, bytes: &[u8]) -> Option<Known> {
+    /// The length of an event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
+    fn follow(&mut self, bytes: &[u8], text: Option<&mut Range<usize>>) -> Option<usize> {
         let mut found = Holes {
             text: self.holes.text,
             ..Holes::default()
@@ -200,21 +194,15 @@ impl Shape {
             from = hole.end;
         }
         let end = end_of(bytes, at, &self.event[from..])?;
-        let text = found.answer();
+        if let Some(text) = text {
+            *text = found.answer();
+        }
         if end <= MAX_SHAPE_BYTES {
             self.event.clear();
             self.event.extend_from_slice(&bytes[..end]);
             self.holes = found;
         }
-        Some(self.known(end, text))
-    }
-
-    fn known(&self, len: usize, text: Option<Range<usize>>) -> Known {
-        Known {
-            len,
-            signs: self.signs,
-            text,
-        }
+        Some(end)
     }
 }
 
@@ -262,14 +250,16 @@ impl ChunkShapes {
         self.oldest = (self.oldest + 1) % SHAPES;
     }
 
-    /// The event of a known shape at the start of `bytes`.
-    pub(super) fn recognise(&mut self, bytes: &[u8]) -> Option<Known> {
+    /// The length and the signs of an event of a known shape at the start of `bytes`, its blank line included. `text` is told where in it the text
+    /// of the answer is, raw and without quotes; an empty place if there is none.
+    pub(super) fn recognise(&mut self, bytes: &[u8], mut text: Option<&mut Range<usize>>) -> Option<(usize, Signs)> {
         for distance in 0..SHAPES {
             let index = (self.latest + distance) % SHAPES;
-            let known = self.shapes[index].recognise(bytes);
-            if let Some(known) = known.filter(|known| known.len <= MAX_EVENT_BYTES) {
+            let shape = &mut self.shapes[index];
+            let len = shape.recognise(bytes, text.as_deref_mut());
+            if let Some(len) = len.filter(|&len| len <= MAX_EVENT_BYTES) {
                 self.latest = index;
-                return Some(known);
+                return Some((len, shape.signs));
             }
         }
         None

@@ -35,13 +35,15 @@ pub(super) struct ChatEvents<'r> {
 
 impl Consumer for ChatEvents<'_> {
     fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize> {
-        let known = pool.shapes.recognise(bytes)?;
+        let mut text = 0..0;
+        let wanted = self.chat.text.is_some().then_some(&mut text);
+        let (len, signs) = pool.shapes.recognise(bytes, wanted)?;
         // An object of another kind may have the shape; what looks like its text is no answer.
-        if let Some(text) = known.text.filter(|_| known.signs.output) {
+        if signs.output {
             self.chat.keep(&bytes[text]);
         }
-        self.chat.add(known.signs, self.feed);
-        Some(known.len)
+        self.chat.add(signs, self.feed);
+        Some(len)
     }
 
     /// Anything that is not a chat chunk, an error or `[DONE]` is ignored: comments, empty data, JSON that is broken,

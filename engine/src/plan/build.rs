@@ -257,6 +257,7 @@ fn hooks(config: &Config) -> HookPlan {
 }
 
 fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
+    let has_sessions = |phase: &Phase| has_later_turns || matches!(phase.load, PhaseType::UserCentric { .. });
     let mut profiling = 0;
     let resolve = |(index, phase): (usize, &Phase)| {
         let kind = match phase.kind {
@@ -276,15 +277,16 @@ fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
                 PhaseType::Concurrency => Arrival::ClosedLoop,
                 PhaseType::Constant { rate } => Arrival::Constant { rate },
                 PhaseType::Poisson { rate } => Arrival::Poisson { rate },
+                PhaseType::UserCentric { users, rate } => Arrival::UserCentric { users, rate },
             },
             concurrency: phase.concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
-                requests: match has_later_turns {
+                requests: match has_sessions(phase) {
                     true => phase.requests,
                     false => phase.requests.into_iter().chain(phase.sessions).min(),
                 },
-                sessions: phase.sessions.filter(|_| has_later_turns),
+                sessions: phase.sessions.filter(|_| has_sessions(phase)),
                 duration: phase.duration_s.and_then(limit),
             },
             drain: match (phase.grace_period_s, phase.duration_s) {

@@ -44,8 +44,13 @@ impl Conversations {
 
     /// Conversations of one turn each.
     pub fn of_single_turns(ids: impl IntoIterator<Item = String>) -> Self {
+        Self::of_turns(ids.into_iter().map(|id| (id, 1)))
+    }
+
+    /// Conversations by identity and number of turns.
+    pub fn of_turns(conversations: impl IntoIterator<Item = (String, usize)>) -> Self {
         let mut list = Self::builder();
-        ids.into_iter().for_each(|id| list.push(id, 1));
+        conversations.into_iter().for_each(|(id, turns)| list.push(id, turns));
         list.finish()
     }
 
@@ -98,11 +103,7 @@ mod tests {
 
     #[test]
     fn images_are_counted_from_one_conversation_to_the_next() {
-        let mut list = Conversations::builder();
-        for (id, turns) in [("a", 2), ("b", 1), ("c", 3)] {
-            list.push(id.to_owned(), turns);
-        }
-        let list = list.finish();
+        let list = Conversations::of_turns([("a", 2), ("b", 1), ("c", 3)].map(|(id, turns)| (id.to_owned(), turns)));
         assert_eq!((list.count(), list.turns_mean()), (3, 2.0));
         assert_eq!((list.id(1), list.images(2), list.turns(0)), ("b", 3..6, 2));
         assert!(list.has_later_turns());
@@ -111,11 +112,7 @@ mod tests {
 
     #[test]
     fn turns_of_sessions_wrap_as_the_dataset_does() {
-        let mut list = Conversations::builder();
-        [2usize, 1, 3]
-            .into_iter()
-            .for_each(|turns| list.push(String::new(), turns));
-        let list = list.finish();
+        let list = Conversations::of_turns([2, 1, 3].map(|turns| (String::new(), turns)));
         for first in 0..3 {
             for sessions in 0..10u32 {
                 let expected: u32 = (0..sessions).map(|k| list.turns((first + k) % 3)).sum();

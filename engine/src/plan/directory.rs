@@ -52,7 +52,9 @@ fn stimulus(config: &Config) -> String {
     let rate = match phase.load {
         PhaseType::Concurrency => None,
         // Debug formatting keeps the fraction of whole rates, as in request_rate20.0.
-        PhaseType::Constant { rate } | PhaseType::Poisson { rate } => Some(format!("request_rate{rate:?}")),
+        PhaseType::Constant { rate } | PhaseType::Poisson { rate } | PhaseType::UserCentric { rate, .. } => {
+            Some(format!("request_rate{rate:?}"))
+        }
     };
     concurrency.into_iter().chain(rate).collect::<Vec<_>>().join("-")
 }

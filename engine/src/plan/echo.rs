@@ -183,6 +183,7 @@ fn phase(phase: &Phase) -> Value {
         ("sessions", phase.sessions.map(Value::from)),
         ("concurrency", phase.concurrency.map(Value::from)),
         ("rate", phase.load.rate().map(Value::from)),
+        ("users", phase.load.users().map(Value::from)),
         ("grace_period", phase.grace_period_s.map(seconds)),
         (
             "cancellation",

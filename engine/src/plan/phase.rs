@@ -40,6 +40,13 @@ pub enum Arrival {
         /// Requests per second, positive and finite.
         rate: f64,
     },
+    /// Open loop: users who each send a turn every `users / rate` seconds, whatever the server does, and are followed by others when they leave.
+    UserCentric {
+        /// Users at any time, at least 1.
+        users: u32,
+        /// Requests per second of all users together, positive and finite.
+        rate: f64,
+    },
 }
 
 /// What starts the turns of a phase's sessions.
@@ -69,6 +76,9 @@ impl Arrival {
                 TurnLaw::Credited
             }
             Self::ClosedLoop | Self::Constant { .. } | Self::Poisson { .. } => TurnLaw::Single,
+            Self::UserCentric { users, rate } => TurnLaw::Paced {
+                gap: Nanos::from_secs_f64(f64::from(*users) / rate),
+            },
         }
     }
 }
@@ -78,7 +88,7 @@ impl Arrival {
 pub struct StopRule {
     /// Requests to send. `sessions` counts here too where every session is one request.
     pub requests: Option<u64>,
-    /// Sessions to begin; those that have begun are finished. `None` where every session is one request.
+    /// Sessions to begin; those that have begun are finished. `None` where every session is one request and takes a credit as such.
     pub sessions: Option<u64>,
     /// Time from the start of the phase in which requests may start.
     pub duration: Option<Nanos>,
