@@ -46,6 +46,11 @@ impl Phase {
         Self::new(name, Arrival::Poisson { rate }, None)
     }
 
+    /// An open loop of users who pace themselves, without a cap.
+    pub fn users(name: &str, users: u32, rate: f64) -> Self {
+        Self::new(name, Arrival::UserCentric { users, rate }, None)
+    }
+
     /// Caps the requests in flight.
     #[must_use]
     pub fn capped(mut self, concurrency: u32) -> Self {
