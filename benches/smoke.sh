@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every bench, the first figures and the many streams for a moment each, to show that they work; the figures mean nothing.
+# Runs every bench and the scripts with figures for a moment each, to show that they work; the figures mean nothing.
 #
 #   benches/smoke.sh
 #
@@ -11,5 +11,5 @@ export RINGLOAD_BENCH_SMOKE=1
 criterion_home=$(mktemp -d "${TMPDIR:-/tmp}/ringload-smoke.XXXXXX")
 trap 'rm -rf "$criterion_home"' EXIT
 CRITERION_HOME=$criterion_home cargo bench --quiet -p ringload-benches
-benches/first_figures.sh --smoke
+benches/compare.sh --smoke
 benches/scale.sh --smoke

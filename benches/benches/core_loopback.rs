@@ -13,10 +13,10 @@
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
-use ringload_benches::harness;
 use ringload_benches::plan::{Requests, closed_loop, plan};
+use ringload_benches::{harness, mock};
 use ringload_engine::benchable::LoadedCore;
-use ringload_mock_server::{MockServer, Options};
+use ringload_mock_server::Options;
 
 const CONNECTIONS: u32 = 64;
 /// Requests for each iteration: the ends of a burst, where fewer than all connections are busy, are a small part of it.
@@ -42,19 +42,20 @@ fn main() {
         ("stream of 32 tokens", requests(true, 32)),
     ] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let processors = harness::processors();
-        let server = MockServer::start(Options {
-            port: 0,
+        let server = mock::start(Options {
             fast: true,
             ledger_capacity: 1,
-            pin_to: processors.map(|(server, _)| server),
             ..Options::default()
-        })
-        .expect("a free port");
+        });
         let phases = vec![closed_loop(0, "load", CONNECTIONS, None)];
         let plan = plan(server.address(), requests, phases, directory.path());
         let journal = directory.path().join("journal");
-        let mut core = LoadedCore::start(&plan, server.address(), processors.map(|(_, client)| client), &journal);
+        let mut core = LoadedCore::start(
+            &plan,
+            server.address(),
+            harness::processors().map(|(_, client)| client),
+            &journal,
+        );
         let (mut elapsed, mut processor, mut sent) = (0, Some(0), 0);
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|bursts| {

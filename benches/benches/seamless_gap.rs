@@ -11,16 +11,15 @@
 //!
 //! `RINGLOAD_BENCH_SMOKE=1` runs each kind twice only.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ringload_benches::harness;
+use ringload_benches::harness::{self, Size};
 use ringload_benches::join::{by_id, read_records};
-use ringload_benches::plan::{Requests, closed_loop, plan};
+use ringload_benches::mock;
+use ringload_benches::plan::{Requests, closed_loop, plan, run};
 use ringload_benches::quantile::Sample;
-use ringload_engine::interrupt::Interrupt;
-use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions, run};
-use ringload_mock_server::{MockServer, Options};
+use ringload_engine::run::Pacing;
+use ringload_mock_server::Options;
 
 const CONCURRENCY: u32 = 32;
 const REQUESTS: u64 = 320;
@@ -29,16 +28,13 @@ const PHASES: [&str; 2] = ["first", "second"];
 /// Gaps of one run in milliseconds: (by the client's records, by the server's ledger).
 fn gaps(seamless: bool) -> (f64, f64) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let server = MockServer::start(Options {
-        port: 0,
+    let server = mock::start(Options {
         ttft: Duration::from_millis(10),
         itl: Duration::from_millis(2),
         // Spreads the requests of a phase, as a real server does; without it they would move in lockstep.
         jitter: 0.3,
-        pin_to: harness::processors().map(|(server, _)| server),
         ..Options::default()
-    })
-    .expect("a free port");
+    });
     let mut phases: Vec<_> = (0..)
         .zip(PHASES)
         .map(|(id, name)| closed_loop(id, name, CONCURRENCY, Some(REQUESTS)))
@@ -50,15 +46,7 @@ fn gaps(seamless: bool) -> (f64, f64) {
         output_tokens: 8,
     };
     let plan = plan(server.address(), requests, phases, directory.path());
-    let options = RunOptions {
-        cores: CoreChoice::Count(1),
-        driver: DriverChoice::Auto,
-        source_addresses: Vec::new(),
-        pacing: Pacing::Auto,
-        interrupt: Arc::new(Interrupt::new()),
-    };
-    let outcome = run(&plan, &options, &mut |_| {}).expect("the run starts");
-    assert_eq!(outcome.failure, None);
+    run(&plan, Pacing::Auto);
 
     let records = read_records(&directory.path().join("profile_export.jsonl"), None).expect("records");
     let ledger = server.ledger();
@@ -90,20 +78,12 @@ fn gaps(seamless: bool) -> (f64, f64) {
 }
 
 fn main() {
-    // Like criterion's benches: `cargo bench NAME` runs what has the name, and without `--bench`, which is how `cargo test` starts a bench, a
-    // short run has to do.
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut filters = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .peekable();
-    if filters.peek().is_some() && !filters.any(|filter| "seamless_gap".contains(filter.as_str())) {
+    let Some(size) = harness::size_of("seamless_gap") else {
         return;
-    }
-    let full = arguments.iter().any(|argument| argument == "--bench") && !harness::smoke();
+    };
+    let runs = if size == Size::Full { 10 } else { 2 };
     println!("host: {}", harness::host());
     for (name, seamless) in [("seamless", true), ("not seamless", false)] {
-        let runs = if full { 10 } else { 2 };
         let (sent, arrived): (Vec<f64>, Vec<f64>) = (0..runs).map(|_| gaps(seamless)).unzip();
         println!("{name}, between starts of requests: {}", Sample::new(sent).line("ms"));
         println!(

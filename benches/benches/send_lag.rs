@@ -10,15 +10,12 @@
 //!
 //! Not a criterion bench: quantiles over one long run are the point. `RINGLOAD_BENCH_SMOKE=1` runs 0.3 seconds of each.
 
-use std::sync::Arc;
-
-use ringload_benches::harness;
-use ringload_benches::plan::{Requests, closed_loop, plan};
-use ringload_engine::interrupt::Interrupt;
+use ringload_benches::harness::{self, Size};
+use ringload_benches::plan::{Requests, closed_loop, plan, run};
+use ringload_benches::{client, mock};
 use ringload_engine::plan::{Arrival, PhasePlan};
-use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions, run};
-use ringload_mock_server::{MockServer, Options};
-use serde_json::Value;
+use ringload_engine::run::Pacing;
+use ringload_mock_server::Options;
 
 const RATES: [f64; 2] = [1_000.0, 20_000.0];
 /// Connections are made before the measured phase, so that it is about the schedule and not about handshakes.
@@ -39,14 +36,11 @@ fn phases(arrival: Arrival, requests: u64) -> Vec<PhasePlan> {
 
 fn measure(name: &str, arrival: Arrival, rate: f64, pacing: Pacing, seconds: f64) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let server = MockServer::start(Options {
-        port: 0,
+    let server = mock::start(Options {
         fast: true,
         ledger_capacity: 1,
-        pin_to: harness::processors().map(|(server, _)| server),
         ..Options::default()
-    })
-    .expect("a free port");
+    });
     let requests = Requests {
         streaming: false,
         input_tokens: 64,
@@ -54,26 +48,17 @@ fn measure(name: &str, arrival: Arrival, rate: f64, pacing: Pacing, seconds: f64
     };
     let arrivals = (rate * seconds) as u64;
     let plan = plan(server.address(), requests, phases(arrival, arrivals), directory.path());
-    let options = RunOptions {
-        cores: CoreChoice::Count(1),
-        driver: DriverChoice::Auto,
-        source_addresses: Vec::new(),
-        pacing,
-        interrupt: Arc::new(Interrupt::new()),
-    };
-    let outcome = run(&plan, &options, &mut |_| {}).expect("the run starts");
-    assert_eq!(outcome.failure, None);
+    let outcome = run(&plan, pacing);
     let report = outcome.report.phases.iter().find(|phase| phase.name == PHASE);
     let scope = &report.expect("the phase ran").scope;
     assert_eq!((scope.counts.sent, scope.counts.succeeded), (arrivals, arrivals));
     let lag = scope.send_lag.as_ref().expect("requests were sent");
     let micros = |millis: Option<f64>| millis.unwrap_or(f64::NAN) * 1e3;
     let [p50, p99] = [50, 99].map(|q| micros(lag.percentile(q)));
-    let root = std::fs::read(directory.path().join("profile_export_aiperf.json")).expect("a summary");
-    let root: Value = serde_json::from_slice(&root).expect("JSON");
+    let facts = client::facts(directory.path()).expect("a summary");
     let window = scope.window.expect("the phase ran");
     let seconds = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
-    let busy = root["ringload"]["cores"][0]["busy_share"].as_f64().expect("a share");
+    let busy = client::sum_of_cores(&facts, "busy_share").expect("a share");
     println!(
         "{name:8} {rate:>6}/s {:9}: lag p50 {p50:7.1} us, p99 {p99:7.1} us, max {:8.1} us; {:8.1} per second, core {:3.0} % busy",
         pacing.as_str(),
@@ -84,25 +69,18 @@ fn measure(name: &str, arrival: Arrival, rate: f64, pacing: Pacing, seconds: f64
 }
 
 fn main() {
-    // Like criterion's benches: `cargo bench NAME` runs what has the name, and without `--bench`, which is how `cargo test` starts a bench, a
-    // short run has to do.
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut filters = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .peekable();
-    if filters.peek().is_some() && !filters.any(|filter| "send_lag".contains(filter.as_str())) {
+    let Some(size) = harness::size_of("send_lag") else {
         return;
-    }
-    let full = arguments.iter().any(|argument| argument == "--bench") && !harness::smoke();
+    };
+    let seconds = if size == Size::Full { 10.0 } else { 0.3 };
     println!("host: {}", harness::host());
     for rate in RATES {
         for (name, arrival) in [
-            ("constant", Arrival::Constant { rate }),
-            ("poisson", Arrival::Poisson { rate }),
+            ("constant", Arrival::constant(rate)),
+            ("poisson", Arrival::poisson(rate)),
         ] {
             for pacing in [Pacing::Efficient, Pacing::Precise, Pacing::Busy] {
-                measure(name, arrival, rate, pacing, if full { 10.0 } else { 0.3 });
+                measure(name, arrival.clone(), rate, pacing, seconds);
             }
         }
     }

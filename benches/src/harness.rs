@@ -1,5 +1,7 @@
 //! Sizes and surroundings of a bench run.
 
+use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Whether `RINGLOAD_BENCH_SMOKE` asks for a run that only shows that the bench works.
@@ -13,6 +15,41 @@ pub fn criterion_times() -> (Duration, Duration) {
         (Duration::from_millis(20), Duration::from_millis(50))
     } else {
         (Duration::from_secs(1), Duration::from_secs(3))
+    }
+}
+
+/// How much a bench without criterion is asked to do; `None` if it was not meant.
+///
+/// Like criterion's benches: `cargo bench NAME` runs what has the name, and without `--bench`, which is how `cargo test` starts a bench, a short
+/// run has to do.
+pub fn size_of(bench: &str) -> Option<Size> {
+    size(bench, std::env::args().skip(1), smoke())
+}
+
+/// See [`size_of`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// Enough to show that the bench works.
+    Smoke,
+    /// Enough for figures.
+    Full,
+}
+
+fn size(bench: &str, arguments: impl Iterator<Item = String>, smoke: bool) -> Option<Size> {
+    let (flags, names): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument.starts_with('-'));
+    let meant = names.is_empty() || names.iter().any(|name| bench.contains(name.as_str()));
+    let full = !smoke && flags.iter().any(|flag| flag == "--bench");
+    meant.then_some(if full { Size::Full } else { Size::Smoke })
+}
+
+/// Ends a helper program: its error goes to standard error, behind its name.
+pub fn exit(program: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -52,6 +89,16 @@ pub fn host() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bench_runs_when_it_is_meant_and_in_full_only_by_cargo_bench() {
+        let size = |line: &str, smoke| super::size("send_lag", line.split_whitespace().map(str::to_owned), smoke);
+        assert_eq!(size("--bench", false), Some(Size::Full));
+        assert_eq!(size("--bench", true), Some(Size::Smoke));
+        assert_eq!(size("", false), Some(Size::Smoke));
+        assert_eq!(size("--bench lag", false), Some(Size::Full));
+        assert_eq!(size("--bench pacer", false), None);
+    }
 
     #[test]
     fn lists_of_processors_have_two_ends() {

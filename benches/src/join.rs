@@ -17,6 +17,8 @@ pub struct Record {
     pub phase: String,
     /// Wall-clock nanoseconds of its start.
     pub start_ns: u64,
+    /// Wall-clock nanoseconds of its end.
+    pub end_ns: u64,
     /// From the start to the first token; streamed successes only.
     pub ttft_ms: Option<f64>,
     /// From the start to the last token; successes only.
@@ -60,6 +62,7 @@ fn parse(line: &str) -> Option<Record> {
         request_id: metadata["x_request_id"].as_str()?.to_owned(),
         phase: metadata["phase_name"].as_str()?.to_owned(),
         start_ns: metadata["request_start_ns"].as_u64()?,
+        end_ns: metadata["request_end_ns"].as_u64()?,
         ttft_ms: metric("time_to_first_token"),
         latency_ms: metric("request_latency"),
     })
@@ -106,7 +109,7 @@ pub fn added(records: &[Record], ledger: &[LedgerEntry]) -> Added {
 mod tests {
     use super::*;
 
-    const LINE: &str = r#"{"metadata":{"x_request_id":"a","phase_name":"p","request_start_ns":5},
+    const LINE: &str = r#"{"metadata":{"x_request_id":"a","phase_name":"p","request_start_ns":5,"request_end_ns":9},
         "metrics":{"time_to_first_token":{"value":101.5,"unit":"ms"},"request_latency":{"value":130.25,"unit":"ms"}}}"#;
 
     fn entry(id: &str) -> LedgerEntry {

@@ -1,5 +1,6 @@
 //! What the benches and their helper programs share: sizes, plans, the mock's answers, quantiles.
 
+pub mod client;
 pub mod harness;
 pub mod join;
 pub mod mock;

@@ -1,13 +1,28 @@
-//! Reading the mock server's counters and ledger from another process.
+//! The mock server: started in this process, or its counters and ledger read from another one.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use ringload_mock_server::{Counters, LedgerEntry};
+use ringload_mock_server::{Counters, LedgerEntry, MockServer, Options};
+
+use crate::harness;
 
 /// Longest silence of the server. A ledger of a million entries takes it a few seconds to write.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server in this process, on a free port and on the server's processor.
+///
+/// # Panics
+/// If the host refuses it.
+pub fn start(options: Options) -> MockServer {
+    MockServer::start(Options {
+        port: 0,
+        pin_to: harness::processors().map(|(server, _)| server),
+        ..options
+    })
+    .expect("a host that can run benches has a free port")
+}
 
 /// The counters of the server at `url`.
 ///
@@ -66,18 +81,14 @@ fn body(answer: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use ringload_mock_server::{MockServer, Options};
-
     use super::*;
 
     #[test]
     fn a_fresh_server_has_counted_nothing() {
-        let server = MockServer::start(Options {
-            port: 0,
+        let server = start(Options {
             fast: true,
             ..Options::default()
-        })
-        .expect("a free port");
+        });
         assert_eq!(counters(&server.url()).expect("counters").requests, 0);
         assert_eq!(ledger(&server.url()).expect("a ledger"), []);
     }

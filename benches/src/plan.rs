@@ -1,16 +1,19 @@
-//! Plans for benches that drive the engine in this process.
+//! Plans for benches that drive the engine in this process, and their runs.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 
 use ringload_engine::dataset::{LengthDistribution, Synthetic};
 use ringload_engine::id::PhaseId;
+use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, StopRule, Target,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, StopRule, Target,
 };
+use ringload_engine::run::{self, CoreChoice, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
 
 const SEED: u64 = 42;
@@ -38,6 +41,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         kind: PhaseKind::Profiling,
         arrival: Arrival::ClosedLoop,
         concurrency: Some(NonZeroU32::new(concurrency).expect("a bench asks for connections")),
+        on_cap: OnCap::Wait,
         stop: StopRule {
             requests,
             sessions: None,
@@ -46,6 +50,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     }
 }
 
@@ -65,7 +70,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         origin,
     };
     let inputs = RenderInputs {
-        target: &target,
+        targets: std::slice::from_ref(&target),
         model: "mock-model",
         streaming: requests.streaming,
         close_after: false,
@@ -87,7 +92,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
-            target,
+            targets: vec![target],
             streaming: requests.streaming,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: Some(Nanos::from_secs(60)),
@@ -96,6 +101,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         },
         requests: images,
         phases,
+        readiness: None,
         hooks: HookPlan::default(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
@@ -108,4 +114,21 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         command: "ringload-benches".to_owned(),
         warnings: Vec::new(),
     }
+}
+
+/// Runs a plan with one core, as the program does.
+///
+/// # Panics
+/// If the run does not start, or fails.
+pub fn run(plan: &Plan, pacing: Pacing) -> RunOutcome {
+    let options = RunOptions {
+        cores: CoreChoice::Count(1),
+        driver: DriverChoice::Auto,
+        source_addresses: Vec::new(),
+        pacing,
+        interrupt: Arc::new(Interrupt::new()),
+    };
+    let outcome = run::run(plan, &options, &mut |_| {}).expect("the run starts");
+    assert_eq!(outcome.failure, None);
+    outcome
 }

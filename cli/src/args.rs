@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::control_args::ControlArgs;
 use crate::engine::CoreChoice;
 use crate::{cores, exit};
 
@@ -19,7 +20,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the workflow of a config file against a server and write its artifacts.
-    Profile(Profile),
+    Profile(Box<Profile>),
     /// Work with config files without sending anything.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -119,6 +120,9 @@ pub(crate) struct Profile {
     /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
     #[arg(long, value_name = "N")]
     pub(crate) random_seed: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
 }
 
 /// The words of `--driver`.
@@ -166,7 +170,7 @@ mod tests {
 
     fn profile(line: &str) -> Profile {
         match parse(line).expect("a valid command line").command {
-            Command::Profile(profile) => profile,
+            Command::Profile(profile) => *profile,
             other => panic!("{other:?}"),
         }
     }

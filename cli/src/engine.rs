@@ -17,6 +17,9 @@ pub(crate) use ringload_engine::run::{
 };
 
 use ringload_engine::config::{self, Diagnostics};
+pub(crate) use ringload_engine::config::{
+    ControlFlags, ReadinessMode, ServerPreset, control_path, positive_seconds, redact_url, retry_seconds,
+};
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
@@ -66,6 +69,8 @@ pub(crate) struct Overrides {
     pub(crate) command: String,
     /// Root of the random streams.
     pub(crate) seed: Option<u64>,
+    /// Hooks and readiness.
+    pub(crate) control: ControlFlags,
 }
 
 /// A run that is ready to start.
@@ -82,11 +87,12 @@ pub(crate) struct Prepared {
 /// Every mistake of the config, rendered for a person.
 pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
     let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
-    let config = match source {
+    let mut config = match source {
         Source::File(path) => config::load(path),
         Source::Bundled => config::parse(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
     }
     .map_err(rendered)?;
+    config.apply_control_flags(&overrides.control).map_err(rendered)?;
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,

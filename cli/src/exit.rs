@@ -11,7 +11,7 @@ pub(crate) enum Exit {
     RunFailed,
     /// A mistake in the config or on the command line; nothing was sent.
     Usage,
-    /// A service level or a failure threshold was missed.
+    /// A failure threshold was missed.
     ThresholdMissed,
     /// The client was the limit and the user asked to fail then.
     ClientLimited,
@@ -30,7 +30,7 @@ impl Exit {
         ),
         (
             Self::ThresholdMissed,
-            "a service level or failure threshold was missed (no option raises this yet)",
+            "more requests of a phase failed than its failed_request_threshold allows; the run was ended early",
         ),
         (
             Self::ClientLimited,

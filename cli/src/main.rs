@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod console;
+mod control_args;
 mod cores;
 mod engine;
 mod exit;

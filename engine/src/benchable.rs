@@ -185,10 +185,10 @@ impl LoadedCore {
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
             seed: plan.seed,
-            routes: Routes::new(&[address], &[]),
+            routes: Routes::new(&[[address]], &[]),
             connects_in_flight: connects_in_flight(1),
             connection_reuse: plan.endpoint.connection_reuse,
-            tls: None,
+            tls: Vec::new(),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),
@@ -208,8 +208,13 @@ impl LoadedCore {
             })
         });
         let account = account.recv().expect("the core's thread reports before it runs");
-        exchange.gates[PHASE.index()].open(clock::monotonic(), Nanos::MAX);
-        exchange.links[0].command(Command::Allow { phase: PHASE, slots });
+        let since = clock::monotonic();
+        exchange.gates[PHASE.index()].open(since, Nanos::MAX);
+        exchange.links[0].command(Command::Allow {
+            phase: PHASE,
+            slots,
+            since,
+        });
         Self {
             exchange,
             core,

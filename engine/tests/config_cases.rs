@@ -36,8 +36,10 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// The pipeline, with an environment in which the variables of the cases are unset.
+/// The pipeline, with an environment in which the variables of the cases are unset, in the directory of the cases: relative paths of datasets
+/// start there.
 fn resolve(file: &Path) -> Result<Plan, Diagnostics> {
+    std::env::set_current_dir(cases_directory()).expect("the directory of the cases is there");
     let bytes = std::fs::read(file).expect("the case is readable");
     let config = config::parse(&file.display().to_string(), &bytes, &|_| None)?;
     build(&config, &BuildOptions::default())
@@ -162,5 +164,22 @@ fn a_refused_case_is_refused_for_its_own_reason_and_nothing_else() {
         assert_eq!(format!("{}:{}", mistake.line, mistake.column), place, "{shown}");
         assert_eq!(mistake.path, path, "{shown}");
         assert!(mistake.message.contains(heart), "{shown}");
+    }
+}
+
+#[test]
+fn cases_about_schedules_are_read_and_not_refused_by_name() {
+    for name in [
+        "gamma_smoothness",
+        "rate_series_inline",
+        "rate_series_points_key",
+        "rate_ramp_strategies",
+        "on_cap_drop",
+        "on_cap_wait",
+        "fixed_schedule_offsets",
+    ] {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert!(!plan.phases[0].arrival.is_closed_loop(), "{name}");
     }
 }

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use ringload_engine::config;
-use ringload_engine::plan::{BuildOptions, DrainRule, Plan, build};
+use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, PhasePlan, Plan, RateCourse, build};
 
 fn plan(name: &str) -> Plan {
+    // Examples are run from the top of the repository, and so relative paths of datasets start there.
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::set_current_dir(top).expect("the repository is there");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
     let text = std::fs::read_to_string(&path).expect("the example is readable");
     assert!(
@@ -32,10 +35,12 @@ fn every_example_is_sound() {
         .collect();
     names.sort();
     for expected in [
+        "fixed-schedule.yaml",
         "hooks.yaml",
         "multi-phase.yaml",
         "poisson.yaml",
         "quickstart.yaml",
+        "rates.yaml",
         "seamless.yaml",
     ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing");
@@ -62,6 +67,19 @@ fn the_examples_show_what_they_are_named_after() {
         .map(|phase| phase.seamless)
         .collect();
     assert_eq!(seamless, [false, true, false]);
+    let ramp = &plan("ramp.yaml").phases[0].limits;
+    assert!(ramp.concurrency_ramp.is_some() && ramp.prefill.is_some() && ramp.failure_threshold.is_some());
+    assert!(plan("adaptive.yaml").phases[1].limits.adaptive.is_some());
+    let rates = plan("rates.yaml").phases;
+    let moves = |phase: &PhasePlan| match &phase.arrival {
+        Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),
+        _ => panic!("{} has no rate", phase.name),
+    };
+    assert_eq!((moves(&rates[0]), moves(&rates[1])), ((true, false), (false, true)));
+    assert!(rates[2].drops_arrivals());
+    assert!(
+        matches!(&plan("fixed-schedule.yaml").phases[0].arrival, Arrival::FixedSchedule(schedule) if schedule.starts().len() == 12)
+    );
     let hooks = plan("hooks.yaml").hooks;
     assert!(hooks.reset_kv_cache.is_some() && hooks.server_profiler.is_some());
 }

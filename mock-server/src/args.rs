@@ -1,9 +1,10 @@
 //! The command line of the server.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use clap::Parser;
-use ringload_mock_server::{Fault, Options};
+use ringload_mock_server::{ControlScript, Fault, Options};
 
 /// A mock inference server that keeps a ledger of what really happened.
 #[derive(Debug, Parser)]
@@ -21,7 +22,8 @@ pub(crate) struct Args {
     /// Milliseconds from a request's last byte to the first token
     #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
     ttft: Duration,
-    /// Milliseconds from one token to the next
+    /// Milliseconds from one token to the next; with 0 here and in --ttft there are no delays, and still each token has
+    /// a write of its own, as soon as the one before is done
     #[arg(long, value_name = "MS", default_value = "5", value_parser = milliseconds)]
     itl: Duration,
     /// Fraction from 0 to 1 by which each delay varies to either side
@@ -58,10 +60,41 @@ pub(crate) struct Args {
     /// gzip, interim, no-usage, silent-close, unsuccessful (control routes), every:N:FAULT, first:N:FAULT
     #[arg(long, value_name = "NAME[:ARG]")]
     fault: Option<Fault>,
+    /// Answers of a route other than inference in order of its calls, the last one repeated; may be given for several paths
+    ///
+    /// An answer is STATUS[:BODY], or a fault such as hang, redirect, close-before-head or unsuccessful; @MS delays it. For example
+    /// /reset_prefix_cache=503,429@250,200. A path that the server does not know becomes a control route.
+    #[arg(long, value_name = "PATH=ANSWER[,ANSWER...]")]
+    control: Vec<ControlScript>,
+    /// Servers to start, each with its own ledger and control log: on the given port of the given IPv4 address and of those that follow it
+    #[arg(long, value_name = "SERVERS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    origins: u8,
 }
 
 impl Args {
-    pub(crate) fn into_options(self) -> Options {
+    /// The options of each server.
+    ///
+    /// # Errors
+    /// Several servers need an address to count from.
+    pub(crate) fn into_options(self) -> Result<Vec<Options>, String> {
+        let count = self.origins;
+        let first = self.host.clone();
+        let one = self.into_one();
+        if count == 1 {
+            return Ok(vec![one]);
+        }
+        let first: Ipv4Addr = first
+            .parse()
+            .map_err(|_| format!("--origins {count}: --host must be an IPv4 address to count from, not `{first}`"))?;
+        let host = |index: u8| Ipv4Addr::from_bits(first.to_bits().wrapping_add(index.into())).to_string();
+        let server = |index| Options {
+            host: host(index),
+            ..one.clone()
+        };
+        Ok((0..count).map(server).collect())
+    }
+
+    fn into_one(self) -> Options {
         Options {
             host: self.host,
             port: self.port,
@@ -77,6 +110,7 @@ impl Args {
             ledger_capacity: self.ledger_capacity,
             keep_messages: self.keep_messages,
             fault: self.fault,
+            control: self.control,
             pin_to: self.pin_to,
         }
     }
@@ -92,11 +126,15 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(flags: &[&str]) -> Result<Options, String> {
+    fn parse_all(flags: &[&str]) -> Result<Vec<Options>, String> {
         let flags = ["ringload-mock-server"].iter().chain(flags);
         Args::try_parse_from(flags)
-            .map(Args::into_options)
             .map_err(|error| error.to_string())
+            .and_then(Args::into_options)
+    }
+
+    fn parse(flags: &[&str]) -> Result<Options, String> {
+        parse_all(flags).map(|mut servers| servers.remove(0))
     }
 
     #[test]
@@ -123,6 +161,33 @@ mod tests {
         );
         assert!(options.keep_messages);
         assert!(parse(&["--fast"]).expect("valid").fast);
+    }
+
+    #[test]
+    fn several_servers_count_their_addresses() {
+        let flags = [
+            "--host",
+            "127.0.0.9",
+            "--origins",
+            "3",
+            "--control",
+            "/reset_prefix_cache=503,200",
+        ];
+        let servers = parse_all(&flags).expect("valid");
+        let hosts: Vec<&str> = servers.iter().map(|options| options.host.as_str()).collect();
+        assert_eq!(hosts, ["127.0.0.9", "127.0.0.10", "127.0.0.11"]);
+        assert!(
+            servers
+                .iter()
+                .all(|options| options.port == 8000 && options.control.len() == 1)
+        );
+        let error = parse_all(&["--host", "localhost", "--origins", "2"]).expect_err("refused");
+        assert!(error.contains("IPv4 address to count from"), "{error}");
+        assert!(
+            parse(&["--control", "/x"])
+                .expect_err("refused")
+                .contains("PATH=ANSWER")
+        );
     }
 
     #[test]

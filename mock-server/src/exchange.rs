@@ -80,7 +80,7 @@ impl<'a> Exchange<'a> {
 
     /// Notes that the bytes which go out next are a whole answer of `tokens` tokens.
     pub(crate) fn whole(&mut self, tokens: u32) {
-        self.entry.tokens_sent = tokens;
+        self.tokens_sent(tokens);
     }
 
     /// Notes that bytes go out now.
@@ -91,8 +91,16 @@ impl<'a> Exchange<'a> {
         if self.streamed > self.entry.tokens_sent {
             self.entry.first_token_ns.get_or_insert(now_ns);
             self.entry.last_token_ns = Some(now_ns);
-            self.entry.tokens_sent = self.streamed;
+            self.tokens_sent(self.streamed);
         }
+    }
+
+    /// Brings the tokens of this answer to `tokens`, in the entry and in the server's total.
+    fn tokens_sent(&mut self, tokens: u32) {
+        let more = tokens - self.entry.tokens_sent;
+        self.entry.tokens_sent = tokens;
+        let total = &self.thread.shared.counters.tokens_sent;
+        total.fetch_add(u64::from(more), Ordering::Relaxed);
     }
 
     /// Files the entry, just before the last bytes are sent: once the client has them, it finds the entry in the

@@ -13,6 +13,9 @@ const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Most header fields of a request.
 const HEADERS_MAX: usize = 100;
 
+/// Where inference requests go.
+pub(crate) const INFERENCE_PATH: &str = "/v1/chat/completions";
+
 /// The methods that this server tells apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -34,6 +37,8 @@ pub(crate) struct Request {
     pub(crate) session: String,
     pub(crate) authorization: String,
     pub(crate) fault: String,
+    /// Every header field in order, unless the request goes to the path of inference: those come by the hundred thousand.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) content_length: Option<u64>,
     /// The client asked for the connection to be closed after the answer.
     pub(crate) close: bool,
@@ -49,6 +54,7 @@ impl Request {
         self.session.clear();
         self.authorization.clear();
         self.fault.clear();
+        self.headers.clear();
         self.content_length = None;
         self.close = false;
         self.body.clear();
@@ -191,6 +197,13 @@ impl Parser {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         request.path.push_str(path);
         request.query.push_str(query);
+        if request.path != INFERENCE_PATH {
+            let text = |header: &httparse::Header<'_>| {
+                let value = String::from_utf8_lossy(header.value).into_owned();
+                (header.name.to_owned(), value)
+            };
+            request.headers.extend(head.headers.iter().map(text));
+        }
         let mut chunked = false;
         for header in head.headers.iter() {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);

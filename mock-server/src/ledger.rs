@@ -3,7 +3,7 @@
 //! Every time is `CLOCK_MONOTONIC` in nanoseconds, so a client on the same host can compare without conversion.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,10 @@ pub struct ControlEntry {
     pub monotonic_ns: u64,
     /// Path without the query.
     pub path: String,
+    /// The query without `?`; empty if there is none.
+    pub query: String,
+    /// Every header field in order, as it was sent.
+    pub headers: Vec<(String, String)>,
     /// Whether the request carried an `Authorization` header.
     pub authorization: bool,
     /// The value of `Content-Length`, if there was one.
@@ -101,6 +105,17 @@ pub struct ControlEntry {
     pub body_bytes: u64,
     /// The body as text, at most its first 4,096 bytes.
     pub body: String,
+}
+
+impl ControlEntry {
+    /// The first value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut named = self
+            .headers
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        named.next().map(|(_, value)| value.as_str())
+    }
 }
 
 /// Totals since the start of the server.
@@ -127,8 +142,12 @@ pub struct Counters {
     pub start_profile: u64,
     /// Calls of `/stop_profile`.
     pub stop_profile: u64,
+    /// Whether the profiler runs: its last start or stop that was answered with a success was a start.
+    pub profiling: bool,
     /// Bytes read from all connections, heads included.
     pub bytes_received: u64,
+    /// Tokens handed to the kernel, those of answers that were not finished included.
+    pub tokens_sent: u64,
     /// Ledger entries that newer ones displaced.
     pub ledger_dropped: u64,
 }
@@ -149,7 +168,9 @@ pub(crate) struct SharedCounters {
     pub(crate) reset_prefix_cache: AtomicU64,
     pub(crate) start_profile: AtomicU64,
     pub(crate) stop_profile: AtomicU64,
+    pub(crate) profiling: AtomicBool,
     pub(crate) bytes_received: AtomicU64,
+    pub(crate) tokens_sent: AtomicU64,
 }
 
 impl SharedCounters {
@@ -167,7 +188,9 @@ impl SharedCounters {
             reset_prefix_cache: load(&self.reset_prefix_cache),
             start_profile: load(&self.start_profile),
             stop_profile: load(&self.stop_profile),
+            profiling: self.profiling.load(Ordering::Relaxed),
             bytes_received: load(&self.bytes_received),
+            tokens_sent: load(&self.tokens_sent),
             ledger_dropped,
         }
     }

@@ -36,6 +36,7 @@
 mod chat;
 mod chat_request;
 mod connection;
+mod control;
 mod exchange;
 mod fault;
 mod http;
@@ -54,6 +55,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub use control::{ControlScript, ControlScriptError};
 pub use fault::{Fault, FaultError};
 pub use ledger::{ControlEntry, Counters, LedgerEntry, Message, Outcome};
 pub use sse::answer_text;
@@ -89,6 +91,8 @@ pub struct Options {
     pub keep_messages: bool,
     /// A fault for every inference request that does not ask for its own.
     pub fault: Option<Fault>,
+    /// What routes other than inference answer, by path. A path that the server does not know becomes a control route.
+    pub control: Vec<ControlScript>,
     /// Pins thread k to CPU `pin_to + k`.
     pub pin_to: Option<usize>,
 }
@@ -110,6 +114,7 @@ impl Default for Options {
             ledger_capacity: 1_000_000,
             keep_messages: false,
             fault: None,
+            control: Vec::new(),
             pin_to: None,
         }
     }
@@ -187,6 +192,17 @@ impl MockServer {
         }
         if options.osl == Some(0) {
             return refuse("osl", "0".into(), "at least 1 token");
+        }
+        if let Some(script) = options
+            .control
+            .iter()
+            .find(|script| script.path == http::INFERENCE_PATH)
+        {
+            return refuse(
+                "control",
+                script.path.clone(),
+                "paths of other routes; inference has --fault",
+            );
         }
         // A limit that cannot be raised still serves fewer connections, so it is not an error here.
         let _ = sys::raise_open_files();

@@ -31,10 +31,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     let args = args::Args::parse();
     // Before the line on standard output, so that whoever reads it can stop this server in good order.
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let server = MockServer::start(args.into_options())?;
-    println!("listening on {}", server.url());
+    let started: Result<Vec<MockServer>, _> = args.into_options()?.into_iter().map(MockServer::start).collect();
+    let servers = started?;
+    for server in &servers {
+        println!("listening on {}", server.url());
+    }
     std::io::stdout().flush()?;
     signals.forever().next();
-    drop(server);
+    drop(servers);
     Ok(())
 }

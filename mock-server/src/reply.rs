@@ -125,6 +125,25 @@ impl Reply {
         }
     }
 
+    /// The same answer under a script: its status and, where the script has one or the status is another kind of answer, another body.
+    pub(crate) fn scripted(self, status: u16, body: Option<&str>) -> Reply {
+        match body {
+            Some(body) => Reply {
+                status,
+                body: body.as_bytes().to_vec(),
+                extra: String::new(),
+            },
+            // Has no body by definition (RFC 9110, 15.3.5).
+            None if status == 204 => Reply {
+                body: Vec::new(),
+                status,
+                ..self
+            },
+            None if (200..300).contains(&status) => Reply { status, ..self },
+            None => Reply::error(status, "scripted answer"),
+        }
+    }
+
     /// The same with one more header line.
     pub(crate) fn with_header(mut self, name: &str, value: &str) -> Reply {
         self.extra.push_str(&format!("{name}: {value}\r\n"));
@@ -196,6 +215,7 @@ fn reason(status: u16) -> &'static str {
         409 => "Conflict",
         413 => "Content Too Large",
         422 => "Unprocessable Content",
+        423 => "Locked",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",

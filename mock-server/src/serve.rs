@@ -1,15 +1,16 @@
 //! Serves one connection: request after request, route by route.
 
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use monoio::net::TcpStream;
 use serde_json::json;
 
 use crate::chat;
-use crate::connection::{self, Connection, Next, Writer};
+use crate::connection::{self, Connection, HandOver, Next, Writer};
+use crate::control::AnswerKind;
 use crate::fault::{Fault, Target};
-use crate::http::{Method, Parser, Request};
+use crate::http::{INFERENCE_PATH, Method, Parser, Request};
 use crate::ledger::{ControlEntry, increment, lock};
 use crate::reply::{self, Ending, Instead, Reply};
 use crate::server::{Shared, Thread};
@@ -32,7 +33,12 @@ pub(crate) struct Session {
 
 /// Serves `stream` until it ends; the body of the serving task.
 pub(crate) async fn serve(thread: Rc<Thread>, number: u64, stream: TcpStream) {
-    let (connection, half, writer) = connection::open(number, stream);
+    let hand_over = if thread.shared.options.fast {
+        HandOver::InBatches
+    } else {
+        HandOver::AtOnce
+    };
+    let (connection, half, writer) = connection::open(number, stream, hand_over);
     thread.enter(&connection);
     let reader = {
         let (thread, connection) = (Rc::clone(&thread), Rc::clone(&connection));
@@ -108,18 +114,46 @@ impl Session {
     /// counters and ledger can always be read.
     async fn answer_other(&mut self, route: Option<Route>, request: &Request, received_ns: u64) -> Ending {
         let thread = Rc::clone(&self.thread);
-        let (reply, ordinal) = other(&thread.shared, route, request, received_ns);
-        if thread.shared.options.access_logs {
+        let shared = &thread.shared;
+        let script = shared
+            .options
+            .control
+            .iter()
+            .position(|script| script.path == request.path);
+        let (mut reply, ordinal) = other(shared, route, script.is_some(), request, received_ns);
+        if shared.options.access_logs {
             eprintln!("{:?} {} {}", request.method, request.path, reply.status);
         }
-        let asked = match requested_fault(request) {
+        let mut asked = match requested_fault(request) {
             Ok(asked) => asked,
             Err(reply) => return self.send(&reply, request, None).await,
         };
-        let Some(fault) = asked.as_ref().and_then(|fault| fault.at(ordinal)) else {
+        // What the request asks for wins over the script.
+        if let Some(index) = script.filter(|_| asked.is_none()) {
+            let answer = shared.options.control[index].answer(increment(&shared.scripted_calls[index]));
+            if !answer.delay.is_zero() {
+                let due_ns = sys::monotonic_ns() + answer.delay.as_nanos() as u64;
+                // A client that leaves is seen when the answer is sent, and the call then has no effect.
+                self.connection.wait(&self.alarm, Some(due_ns)).await;
+            }
+            match &answer.kind {
+                AnswerKind::Fault(fault) => asked = Some(fault.clone()),
+                AnswerKind::Status { code, body } => reply = reply.scripted(*code, body.as_deref()),
+            }
+        }
+        let fault = asked.as_ref().and_then(|fault| fault.at(ordinal)).cloned();
+        let succeeds = (200..300).contains(&reply.status) && !self.connection.client_left();
+        if fault.is_none() && succeeds {
+            match route {
+                Some(Route::StartProfile) => shared.counters.profiling.store(true, Ordering::Relaxed),
+                Some(Route::StopProfile) => shared.counters.profiling.store(false, Ordering::Relaxed),
+                _ => {}
+            }
+        }
+        let Some(fault) = &fault else {
             return self.send(&reply, request, None).await;
         };
-        let is_control = route.and_then(|route| route.control(&thread.shared)).is_some();
+        let is_control = script.is_some() || route.and_then(|route| route.control(shared)).is_some();
         match (fault, Instead::of(Some(fault))) {
             (_, Some(Instead::Reply(instead))) => self.send(&instead, request, None).await,
             (_, Some(Instead::Nothing(ending))) => ending,
@@ -198,7 +232,7 @@ enum Route {
 impl Route {
     fn of(path: &str) -> Option<Route> {
         Some(match path {
-            "/v1/chat/completions" => Route::Chat,
+            INFERENCE_PATH => Route::Chat,
             "/v1/models" => Route::Models,
             "/health" => Route::Health,
             "/reset_prefix_cache" | "/flush_cache" => Route::ResetPrefixCache,
@@ -222,10 +256,29 @@ impl Route {
     }
 }
 
-/// The answer of any route but inference, and which request to the like it is.
-fn other(shared: &Shared, route: Option<Route>, request: &Request, received_ns: u64) -> (Reply, u64) {
+/// The answer of any route but inference, and which request to the like it is. A `scripted` path is a control route unless it is known as another.
+fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Request, received_ns: u64) -> (Reply, u64) {
     let ordinal = increment(&shared.counters.other_requests);
+    let logged = || {
+        let entry = ControlEntry {
+            monotonic_ns: received_ns,
+            path: request.path.clone(),
+            query: request.query.clone(),
+            headers: request.headers.clone(),
+            authorization: !request.authorization.is_empty(),
+            content_length: request.content_length,
+            body_bytes: 0,
+            body: String::new(),
+        };
+        let mut log = lock(&shared.control);
+        log.push(entry, &request.body);
+        log
+    };
     let Some(route) = route else {
+        if scripted {
+            drop(logged());
+            return (Reply::json(&json!({ "success": true })), ordinal);
+        }
         return (Reply::error(404, &format!("no such route: {}", request.path)), ordinal);
     };
     let counter = route.control(shared);
@@ -240,18 +293,11 @@ fn other(shared: &Shared, route: Option<Route>, request: &Request, received_ns: 
         return (reply.with_header("allow", allowed), ordinal);
     }
     if let Some(counter) = counter {
-        let entry = ControlEntry {
-            monotonic_ns: received_ns,
-            path: request.path.clone(),
-            authorization: !request.authorization.is_empty(),
-            content_length: request.content_length,
-            body_bytes: 0,
-            body: String::new(),
-        };
         // Counted under the lock of the log, so that both tell the same order.
-        let mut log = lock(&shared.control);
-        log.push(entry, &request.body);
-        return (Reply::json(&json!({ "success": true })), increment(counter));
+        let log = logged();
+        let ordinal = increment(counter);
+        drop(log);
+        return (Reply::json(&json!({ "success": true })), ordinal);
     }
     let reply = match route {
         Route::Models => Reply::json(&json!({

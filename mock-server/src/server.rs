@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) timings: Timings,
     pub(crate) counters: SharedCounters,
     pub(crate) control: Mutex<ControlLog>,
+    /// Calls of each scripted path.
+    pub(crate) scripted_calls: Vec<AtomicU64>,
     /// One per thread, so that its lock is free whenever that thread files an entry, unless someone reads it.
     ledgers: Vec<Mutex<Ledger>>,
 }
@@ -154,6 +156,7 @@ impl Server {
             timings: Timings::new(options.ttft, options.itl, options.jitter, options.seed),
             counters: SharedCounters::default(),
             control: Mutex::default(),
+            scripted_calls: options.control.iter().map(|_| AtomicU64::new(0)).collect(),
             ledgers: (0..options.threads)
                 .map(|_| Mutex::new(Ledger::new(ledger_capacity)))
                 .collect(),

@@ -74,6 +74,20 @@ pub(crate) fn set_nodelay(socket: RawFd) -> io::Result<()> {
     .map(drop)
 }
 
+/// Hands `bytes` to a socket without waiting; how many it took. `None` if it takes none now, or never will.
+pub(crate) fn send_now(socket: RawFd, bytes: &[u8]) -> Option<usize> {
+    // SAFETY: `bytes` is valid for reads of its length, and the kernel keeps no pointer to it.
+    let sent = unsafe {
+        libc::send(
+            socket,
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    usize::try_from(sent).ok()
+}
+
 /// Shuts both directions: the peer sees FIN, and a read or write pending on this side ends at once.
 pub(crate) fn shutdown_both(socket: RawFd) {
     // SAFETY: no pointers. An error means that the peer was quicker, which is what we want anyway.

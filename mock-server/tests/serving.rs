@@ -240,6 +240,48 @@ fn fast_and_paced_streams_have_the_same_bytes() {
 }
 
 #[test]
+fn without_delays_each_token_still_has_a_write_of_its_own() {
+    let stamps = |fast: bool| {
+        let server = start(|options| {
+            (options.ttft, options.itl) = (Duration::ZERO, Duration::ZERO);
+            (options.fast, options.osl) = (fast, Some(40));
+        });
+        let mut client = Client::connect(&server);
+        client.send(&chat(true, ""));
+        assert_eq!(client.receive().expect("an answer").tokens().len(), 40);
+        let entry = server.ledger().remove(0);
+        // A write has one stamp, and 39 more of them cannot all be taken in the same nanosecond.
+        (entry.first_token_ns, entry.last_token_ns)
+    };
+    let (first, last) = stamps(false);
+    assert!(first < last, "{first:?} to {last:?}");
+    let (first, last) = stamps(true);
+    assert_eq!(first, last, "a fast answer goes out in one write");
+}
+
+#[test]
+fn tokens_are_counted_when_they_are_sent_and_not_when_their_answer_ends() {
+    let server = start(|_| ());
+    let mut client = Client::connect(&server);
+    for stream in [true, false] {
+        client.send(&chat(stream, ""));
+        client.receive().expect("an answer");
+    }
+    assert_eq!(server.counters().tokens_sent, 2 * 4);
+    client.send(&chat(true, "x-mock-fault: stall-after:3\r\n"));
+    wait_for("the third token", || server.counters().tokens_sent == 2 * 4 + 3);
+    assert_eq!(server.ledger().len(), 2, "the third answer is still open");
+    drop(client);
+    wait_for("its entry", || server.ledger().len() == 3);
+    let tokens = server
+        .ledger()
+        .iter()
+        .map(|entry| u64::from(entry.tokens_sent))
+        .sum::<u64>();
+    assert_eq!(tokens, server.counters().tokens_sent);
+}
+
+#[test]
 fn wrong_requests_get_the_errors_of_the_api() {
     let server = start(|options| options.api_key = Some("secret".into()));
     let mut client = Client::connect(&server);

@@ -1,10 +1,14 @@
 //! Phases in a few words.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringload_engine::id::PhaseId;
-use ringload_engine::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use ringload_engine::plan::{
+    AdaptivePlan, Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy,
+    RatePlan, StopRule,
+};
 use ringload_engine::units::Nanos;
 
 /// A phase under construction. Profiling, not seamless, drained without a limit of time unless told otherwise.
@@ -24,10 +28,12 @@ impl Phase {
             kind: PhaseKind::Profiling,
             arrival,
             concurrency: concurrency.map(|limit| NonZeroU32::new(limit).expect("a concurrency of at least 1")),
+            on_cap: OnCap::Wait,
             stop: StopRule::default(),
             drain: DrainRule::WhileProgressing,
             seamless: false,
             cancellation: None,
+            limits: LimitPlan::default(),
         })
     }
 
@@ -38,12 +44,31 @@ impl Phase {
 
     /// An open loop with even gaps and without a cap.
     pub fn constant(name: &str, rate: f64) -> Self {
-        Self::new(name, Arrival::Constant { rate }, None)
+        Self::new(name, Arrival::constant(rate), None)
     }
 
     /// An open loop with exponential gaps and without a cap.
     pub fn poisson(name: &str, rate: f64) -> Self {
-        Self::new(name, Arrival::Poisson { rate }, None)
+        Self::new(name, Arrival::poisson(rate), None)
+    }
+
+    /// An open loop with gamma-distributed gaps of this shape and without a cap.
+    pub fn gamma(name: &str, rate: f64, shape: f64) -> Self {
+        Self::new(name, Arrival::gamma(rate, shape), None)
+    }
+
+    /// Gives an open loop another course of its rate.
+    #[must_use]
+    pub fn at(mut self, rate: RatePlan) -> Self {
+        self.0.arrival = self.0.arrival.at(rate);
+        self
+    }
+
+    /// Drops arrivals that find the cap full.
+    #[must_use]
+    pub fn dropping(mut self) -> Self {
+        self.0.on_cap = OnCap::Drop;
+        self
     }
 
     /// An open loop of users who pace themselves, without a cap.
@@ -97,6 +122,47 @@ impl Phase {
     #[must_use]
     pub fn seamless(mut self) -> Self {
         self.0.seamless = true;
+        self
+    }
+
+    /// Caps the requests between their start and their first content.
+    #[must_use]
+    pub fn prefilling(mut self, prefills: u32) -> Self {
+        self.0.limits.prefill = NonZeroU32::new(prefills);
+        self
+    }
+
+    /// Raises the concurrency from 1 in this time.
+    #[must_use]
+    pub fn ramped(mut self, duration: Duration, strategy: RampStrategy) -> Self {
+        self.0.limits.concurrency_ramp = Some(RampPlan {
+            duration: nanos(duration),
+            strategy,
+        });
+        self
+    }
+
+    /// Raises the prefill limit from 1 in this time.
+    #[must_use]
+    pub fn prefill_ramped(mut self, duration: Duration, strategy: RampStrategy) -> Self {
+        self.0.limits.prefill_ramp = Some(RampPlan {
+            duration: nanos(duration),
+            strategy,
+        });
+        self
+    }
+
+    /// Ends the run when more than this share of answers are failures.
+    #[must_use]
+    pub fn failing_at(mut self, threshold: f64) -> Self {
+        self.0.limits.failure_threshold = Some(threshold);
+        self
+    }
+
+    /// Lets a controller move a limit.
+    #[must_use]
+    pub fn steered(mut self, adaptive: AdaptivePlan) -> Self {
+        self.0.limits.adaptive = Some(Arc::new(adaptive));
         self
     }
 

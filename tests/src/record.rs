@@ -23,6 +23,8 @@ pub struct Record {
 pub struct Additions {
     /// When the schedule wanted the request to start; in a closed loop, when its slot took the credit.
     pub intended_start_ns: u64,
+    /// Tokens of a stream that the client left before its end.
+    pub partial_tokens: Option<u64>,
 }
 
 /// Who and when.

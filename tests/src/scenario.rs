@@ -9,8 +9,8 @@ use ringload_engine::dataset::{DelayDistribution, LengthDistribution, Synthetic}
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
-    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProfilerHook, ResetHook, Target,
-    Verification,
+    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
+    ReadinessMode, ReadinessPlan, ResetHook, Target, Verification,
 };
 use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -41,8 +41,13 @@ pub struct Scenario {
     driver: DriverChoice,
     pacing: Pacing,
     request_timeout: Option<Duration>,
+    /// Further servers, and the path of requests to each.
+    others: Vec<(SocketAddr, String)>,
+    headers: Vec<(String, String)>,
+    readiness: Option<(ReadinessMode, Duration, Duration)>,
     hooks: HookPlan,
     hook_timeout: Nanos,
+    reset_budget: Nanos,
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
@@ -72,8 +77,12 @@ impl Scenario {
             driver: driver_under_test(),
             pacing: Pacing::Auto,
             request_timeout: Some(Duration::from_secs(30)),
+            others: Vec::new(),
+            headers: Vec::new(),
+            readiness: None,
             hooks: HookPlan::default(),
             hook_timeout: Nanos::from_secs(5),
+            reset_budget: Nanos::from_secs(10),
             directory: None,
             overwrite: false,
             records: true,
@@ -198,10 +207,44 @@ impl Scenario {
         self
     }
 
+    /// Sends load to this server too.
+    #[must_use]
+    pub fn also(self, address: SocketAddr) -> Self {
+        self.also_at(address, PATH)
+    }
+
+    /// The same with a path of its own.
+    #[must_use]
+    pub fn also_at(mut self, address: SocketAddr, path: &str) -> Self {
+        self.others.push((address, path.to_owned()));
+        self
+    }
+
+    /// A header of requests and control calls.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Waits for the model before anything else.
+    #[must_use]
+    pub fn wait_for_model(mut self, mode: ReadinessMode, timeout: Duration, interval: Duration) -> Self {
+        self.readiness = Some((mode, timeout, interval));
+        self
+    }
+
+    /// No attempt of a reset that is set after this starts later than so long after the first.
+    #[must_use]
+    pub fn reset_budget(mut self, budget: Duration) -> Self {
+        self.reset_budget = nanos(budget);
+        self
+    }
+
     /// Longest life of the calls of hooks that are set after this.
     #[must_use]
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
-        self.hook_timeout = Nanos(timeout.as_nanos() as u64);
+        self.hook_timeout = nanos(timeout);
         self
     }
 
@@ -211,7 +254,7 @@ impl Scenario {
         self.hooks.reset_kv_cache = Some(ResetHook {
             path: path.to_owned(),
             timeout: self.hook_timeout,
-            retry_budget: Nanos::from_secs(10),
+            retry_budget: self.reset_budget,
         });
         self
     }
@@ -281,25 +324,34 @@ impl Scenario {
         Running::start(plan, options, temporary)
     }
 
-    fn plan(&self, directory: PathBuf) -> Plan {
-        let authority = self.address.to_string();
+    fn target(&self, address: SocketAddr, path: &str) -> Target {
+        let authority = address.to_string();
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://{authority}");
-        let target = Target {
-            url: format!("{origin}{PATH}"),
-            host: self.host.clone().unwrap_or_else(|| self.address.ip().to_string()),
-            port: self.address.port(),
+        let named = self.host.clone().filter(|_| address == self.address);
+        Target {
+            url: format!("{origin}{path}"),
+            host: named.unwrap_or_else(|| address.ip().to_string()),
+            port: address.port(),
             authority,
-            path: PATH.to_owned(),
+            path: path.to_owned(),
             origin,
-        };
+        }
+    }
+
+    fn plan(&self, directory: PathBuf) -> Plan {
+        let first = (self.address, PATH.to_owned());
+        let targets: Vec<Target> = std::iter::once(&first)
+            .chain(&self.others)
+            .map(|(address, path)| self.target(*address, path))
+            .collect();
         let inputs = RenderInputs {
-            target: &target,
+            targets: &targets,
             model: MODEL,
             streaming: self.streaming,
             close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
-            headers: &[],
+            headers: &self.headers,
             session_header: None,
             extra: &Map::new(),
         };
@@ -308,6 +360,12 @@ impl Scenario {
             turn_delay: self.turn_delay,
             ..Synthetic::of_single_turns(self.entries, self.isl, self.osl, self.seed)
         };
+        let readiness = self.readiness.map(|(mode, timeout, interval)| ReadinessPlan {
+            timeout: nanos(timeout),
+            interval: nanos(interval),
+            mode,
+            targets: targets.iter().map(probe).collect(),
+        });
         let requests = render_synthetic(&inputs, &dataset).expect("requests can be made of these settings");
         Plan {
             benchmark_id: "0123456789ab".to_owned(),
@@ -315,15 +373,16 @@ impl Scenario {
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
-                target,
+                targets,
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
-                request_timeout: self.request_timeout.map(|timeout| Nanos(timeout.as_nanos() as u64)),
+                request_timeout: self.request_timeout.map(nanos),
                 tls: self.tls.clone(),
-                control_headers: Vec::new(),
+                control_headers: self.headers.clone(),
             },
             requests,
             phases: number(self.phases.clone()),
+            readiness,
             hooks: self.hooks.clone(),
             artifacts: ArtifactPlan {
                 directory,
@@ -337,4 +396,21 @@ impl Scenario {
             warnings: Vec::new(),
         }
     }
+}
+
+fn probe(target: &Target) -> ProbeTarget {
+    ProbeTarget {
+        model: MODEL.to_owned(),
+        origin: target.origin.clone(),
+        base_url: format!("{}/", target.origin),
+        models_url: format!("{}/v1/models", target.origin),
+        inference_url: target.url.clone(),
+        body: json!({"model": MODEL, "messages": [{"role": "user", "content": "Lo"}], "max_completion_tokens": 1})
+            .to_string()
+            .into_bytes(),
+    }
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(span.as_nanos() as u64)
 }

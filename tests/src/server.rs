@@ -35,6 +35,15 @@ pub fn faulty(fault: &str) -> MockServer {
     mock(|options| options.fault = Some(fault.parse().expect("a fault of the mock server")))
 }
 
+/// A mock server whose control routes answer by these scripts.
+///
+/// # Panics
+/// If one is no script.
+pub fn scripted(scripts: &[&str]) -> MockServer {
+    let read = |text: &&str| text.parse().expect("a script of the mock server");
+    mock(|options| options.control = scripts.iter().map(read).collect())
+}
+
 /// An address that refuses connections.
 ///
 /// It is on a loopback address of its own: the port is free again as soon as it is known, and on 127.0.0.1 a server of another test could take

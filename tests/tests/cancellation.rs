@@ -1,6 +1,8 @@
 //! Simulated disconnects: requests are sent whole, then abandoned, and every one of them is on the books.
 
 use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use ringload_mock_server::Outcome;
@@ -21,7 +23,7 @@ fn cancelled(run: &Run, phase: &str) -> BTreeSet<u64> {
 }
 
 #[test]
-fn a_request_cancelled_at_once_has_been_sent_whole() {
+fn s42_a_request_cancelled_at_once_has_been_sent_whole() {
     for (cores, prompt_tokens) in [(1, 40), (2, 40), (1, 60_000)] {
         let server = mock(|options| options.ttft = ms(500));
         let run = Scenario::new(server.address())
@@ -58,7 +60,7 @@ fn a_request_cancelled_at_once_has_been_sent_whole() {
 }
 
 #[test]
-fn a_run_of_cancellations_alone_fails_and_one_good_phase_saves_it() {
+fn s42_a_run_of_cancellations_alone_fails_and_one_good_phase_saves_it() {
     let server = mock(|options| options.ttft = ms(500));
     let alone = Scenario::new(server.address())
         .phase(Phase::closed("storm", 4).requests(10).cancelling(1.0, Duration::ZERO))
@@ -89,7 +91,7 @@ fn storm(phase: &str, seed: u64, cores: u16) -> BTreeSet<u64> {
     let run = Scenario::new(server.address())
         .seed(seed)
         .cores(cores)
-        .phase(Phase::closed(phase, 16).requests(600).cancelling(0.3, Duration::ZERO))
+        .phase(Phase::closed(phase, 16).requests(2_000).cancelling(0.3, Duration::ZERO))
         .run();
     assert_eq!(run.counts(phase).failed, 0);
     Books::complete(&run, &server);
@@ -97,13 +99,82 @@ fn storm(phase: &str, seed: u64, cores: u16) -> BTreeSet<u64> {
 }
 
 #[test]
-fn the_seed_and_the_name_of_the_phase_decide_which_requests_are_cancelled() {
+fn s45_the_seed_and_the_name_of_the_phase_decide_which_requests_are_cancelled() {
     let first = storm("storm", 5, 1);
-    // 600 draws of 0.3: 180, with a standard deviation of 11.2.
-    assert!((130..=230).contains(&first.len()), "{} of 600", first.len());
+    // 2,000 draws of 0.3: 600, with a standard deviation of 20.5.
+    assert!((539..=661).contains(&first.len()), "{} of 2,000", first.len());
     assert_eq!(first, storm("storm", 5, 2));
     assert_ne!(first, storm("another", 5, 1));
     assert_ne!(first, storm("storm", 6, 1));
+}
+
+/// Reads one request of a connection, a little at a time and with pauses; the declared and the received length of its body.
+fn read_slowly(mut connection: TcpStream) -> (usize, usize) {
+    let mut received = Vec::new();
+    let mut piece = [0u8; 16 << 10];
+    loop {
+        match connection.read(&mut piece) {
+            // The end, however the client made it: everything that it had sent has been read.
+            Ok(0) | Err(_) => break,
+            Ok(length) => received.extend_from_slice(&piece[..length]),
+        }
+        std::thread::sleep(ms(1));
+    }
+    let text = String::from_utf8_lossy(&received);
+    let (head, body) = text.split_once("\r\n\r\n").expect("a whole head");
+    let declared = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok())
+        .expect("a length");
+    (declared, body.len())
+}
+
+#[test]
+fn s43_a_large_body_reaches_a_slow_reader_to_its_last_byte_before_the_disconnect() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let readers = std::thread::spawn(move || {
+        let connections: Vec<TcpStream> = listener
+            .incoming()
+            .take(3)
+            .map(|connection| connection.expect("a connection"))
+            .collect();
+        let readers: Vec<_> = connections
+            .into_iter()
+            .map(|connection| std::thread::spawn(move || read_slowly(connection)))
+            .collect();
+        readers
+            .into_iter()
+            .map(|reader| reader.join().expect("a request"))
+            .collect::<Vec<_>>()
+    });
+    let run = Scenario::new(address)
+        .prompt_tokens(400_000)
+        .entries(1)
+        .phase(Phase::closed("storm", 3).requests(3).cancelling(1.0, Duration::ZERO))
+        .run();
+    assert_eq!(run.counts("storm").cancelled, 3);
+    for (declared, received) in readers.join().expect("three requests") {
+        assert!(declared > 1_500_000, "{declared} bytes are no large body");
+        assert_eq!(received, declared);
+    }
+}
+
+#[test]
+fn s47_a_warmup_cancels_as_it_is_written_and_changes_no_draw_of_the_measurement() {
+    let measured = |warmup: Phase| {
+        let server = mock(|options| options.ttft = ms(5));
+        let run = Scenario::new(server.address())
+            .phase(warmup)
+            .phase(Phase::closed("storm", 8).requests(300).cancelling(0.4, Duration::ZERO))
+            .run();
+        (run.counts("warmup").cancelled, cancelled(&run, "storm"))
+    };
+    let plain = Phase::closed("warmup", 4).warmup().requests(20);
+    let (none, alone) = measured(plain.clone());
+    let (all, beside) = measured(plain.cancelling(1.0, Duration::ZERO));
+    assert_eq!((none, all), (0, 20));
+    assert_eq!(alone, beside);
 }
 
 #[test]
@@ -158,16 +229,26 @@ fn a_disconnect_within_a_stream_reaches_the_server() {
         assert!(lasted >= 50_000_000, "left early: {record:?}");
         assert_eq!(entry.outcome, Outcome::Disconnected, "{entry:?}");
         assert!(entry.tokens_sent < 200, "{entry:?}");
+        // The server may have sent more than had arrived when the client left.
+        let kept = record
+            .ringload
+            .partial_tokens
+            .expect("a cancelled request says what it got");
+        assert!(kept <= u64::from(entry.tokens_sent), "{kept} of {entry:?}");
+        assert!(record.metric("output_sequence_length").is_none(), "{record:?}");
     }
     assert!(
-        books.matched.iter().any(|(_, entry)| entry.tokens_sent > 0),
+        run.records
+            .iter()
+            .any(|record| record.ringload.partial_tokens > Some(0)),
         "some left in the middle of their stream"
     );
+    assert!(run.root().get("total_output_tokens").is_none());
     assert_eq!(server.counters().disconnects_before_end, 24);
 }
 
 #[test]
-fn phases_without_cancellation_beside_one_with_it_lose_nothing() {
+fn s50_phases_without_cancellation_beside_one_with_it_lose_nothing() {
     let server = mock(|options| options.ttft = ms(20));
     let run = Scenario::new(server.address())
         .cores(2)

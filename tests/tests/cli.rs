@@ -6,7 +6,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use ringload_mock_server::MockServer;
-use ringload_tests::program::{Workplace, config, phase};
+use ringload_tests::program::{Program, Workplace, config, phase};
 use ringload_tests::run::read_manifest;
 use ringload_tests::server::{control_paths, faulty, nobody};
 use ringload_tests::{eventually, mock};
@@ -59,9 +59,10 @@ fn the_examples_are_valid() {
     for entry in fs::read_dir(examples).expect("the examples") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            workplace
-                .run(&["config", "validate", &path.display().to_string()])
-                .expect(0);
+            // Examples are run from the top of the repository, where relative paths of datasets start.
+            let mut validate = workplace.command(&["config", "validate", &path.display().to_string()]);
+            validate.current_dir(examples.join(".."));
+            Program::start(validate).end().expect(0);
             seen += 1;
         }
     }
@@ -104,6 +105,36 @@ fn a_server_that_is_not_there_fails_the_run_and_leaves_its_results() {
     assert!(ended.stderr.contains("refused"), "{}", ended.stderr);
     assert_eq!(workplace.root()["error_request_count"]["avg"], 10.0);
     assert_eq!(read_manifest(&workplace.path("results"))[0].error_request_count, 10);
+}
+
+#[test]
+fn s61_a_server_that_fails_every_request_fails_the_run_and_every_file_is_there() {
+    let server = faulty("status:500");
+    let workplace = Workplace::new(&config(
+        &server.url(),
+        &phase("profiling", "concurrency: 2, requests: 10"),
+    ));
+    let ended = workplace.profile(&[]).expect(1);
+    assert!(ended.stderr.contains("no request succeeded"), "{}", ended.stderr);
+    let root = workplace.root();
+    assert_eq!(root["error_request_count"]["avg"], 10.0);
+    let errors = root["error_summary"].as_array().expect("a list").clone();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(
+        (&errors[0]["count"], &errors[0]["error_details"]["code"]),
+        (&10.into(), &500.into()),
+        "{errors:?}"
+    );
+    for file in [
+        "profile_export_aiperf.json",
+        "profile_export_aiperf.csv",
+        "profile_export.jsonl",
+        "phase_manifest.json",
+        "inputs.json",
+        "phases/profiling/profile_export_aiperf.json",
+    ] {
+        assert!(workplace.path("results").join(file).exists(), "{file}");
+    }
 }
 
 #[test]
@@ -236,14 +267,14 @@ fn interrupted(server: &MockServer, signal: &str, code: i32) {
 }
 
 #[test]
-fn a_signal_ends_the_run_with_its_own_code_and_all_results() {
+fn s65_a_signal_ends_the_run_with_its_own_code_and_all_results() {
     interrupted(&mock(|_| {}), "INT", 130);
     interrupted(&faulty("hang"), "INT", 130);
     interrupted(&mock(|_| {}), "TERM", 143);
 }
 
 #[test]
-fn a_signal_before_the_load_ends_the_program_too() {
+fn s65_a_signal_before_the_load_ends_the_program_too() {
     let server = mock(|_| {});
     let hook = "type: chat\n    reset_kv_cache: {path: \"/reset_prefix_cache?fault=hang\"}\n";
     let text = config(&server.url(), &phase("profiling", "concurrency: 3, duration: 10m"));
@@ -262,7 +293,7 @@ fn a_signal_before_the_load_ends_the_program_too() {
 }
 
 #[test]
-fn a_second_signal_ends_the_program_at_once() {
+fn s65_a_second_signal_ends_the_program_at_once() {
     // The first one waits for the profiler's answer for some seconds: time for a second one.
     let server = mock(|_| {});
     let hook = "type: chat\n    server_profiler: {start_path: \"/start_profile?fault=hang\"}\n";
@@ -301,4 +332,32 @@ fn progress_goes_to_standard_error_and_results_to_standard_output() {
         "{stdout}"
     );
     assert!(stdout.contains("profile_export_aiperf.json"), "{stdout}");
+}
+
+#[test]
+fn too_many_failures_end_the_run_with_a_code_of_their_own() {
+    let server = faulty("status:500");
+    let load = phase(
+        "load",
+        "concurrency: 2, requests: 100000, failed_request_threshold: 0.2",
+    );
+    let workplace = Workplace::new(&config(&server.url(), &(load + &phase("next", "requests: 5"))));
+    let ended = workplace.profile(&[]).expect(3);
+    let errors: Vec<&str> = ended
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    let [line] = errors[..] else {
+        panic!("one line expected: {}", ended.stderr)
+    };
+    for part in [
+        "profiling phase load: ",
+        "a ratio of 1.000",
+        "failed_request_threshold 0.2",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(workplace.root()["was_cancelled"], true);
+    assert!(server.counters().requests < 1_000);
 }

@@ -27,7 +27,7 @@ fn exactly_the_requests_asked_for_are_sent_on_any_number_of_cores() {
 }
 
 #[test]
-fn fewer_requests_than_slots_start_together_and_no_other_follows() {
+fn s03_fewer_requests_than_slots_start_together_and_no_other_follows() {
     let server = mock(|options| options.ttft = Duration::from_millis(1_000));
     let run = Scenario::new(server.address())
         .cores(2)

@@ -165,7 +165,7 @@ fn a_stream_without_a_finish_reason_and_without_done_is_truncated() {
 }
 
 #[test]
-fn an_error_inside_a_stream_fails_its_request_with_the_servers_code() {
+fn s63_an_error_inside_a_stream_fails_its_request_with_the_servers_code() {
     fails("stream-error", ("SSEResponseError", Some(500), "scripted fault"));
     fails("error-event", ("SSEResponseError", Some(502), "scripted fault"));
 }

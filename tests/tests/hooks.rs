@@ -1,10 +1,10 @@
-//! Control hooks: called in order, at the right moment, once, and never part of the load.
+//! Control hooks: called in order, at the right moment, once, and never part of the load. A test's number is the scenario's.
 
 use std::time::Duration;
 
 use ringload_mock_server::{ControlEntry, MockServer};
 use ringload_tests::books::Books;
-use ringload_tests::server::control_paths;
+use ringload_tests::server::{control_paths, scripted};
 use ringload_tests::{Phase, Run, Scenario, mock};
 
 const RESET: &str = "/reset_prefix_cache";
@@ -35,9 +35,11 @@ fn with_hooks(server: &MockServer) -> Scenario {
 }
 
 #[test]
-fn reset_warmup_start_load_stop() {
+fn s26_reset_warmup_start_load_stop() {
     let server = mock(|_| {});
     let run = with_hooks(&server)
+        .header("Authorization", "Bearer key")
+        .header("X-Tenant", "a")
         .cores(2)
         .phase(Phase::closed("warmup", 2).warmup().requests(6))
         .phase(Phase::closed("load", 4).requests(20))
@@ -57,6 +59,9 @@ fn reset_warmup_start_load_stop() {
     assert!(instants.is_sorted(), "{instants:?}");
     for entry in server.control_log() {
         assert_eq!((entry.body_bytes, entry.body.as_str()), (0, ""), "{entry:?}");
+        assert_eq!(entry.content_length, Some(0), "{entry:?}");
+        assert_eq!(entry.header("authorization"), Some("Bearer key"), "{entry:?}");
+        assert_eq!(entry.header("x-tenant"), Some("a"), "{entry:?}");
     }
     assert_eq!(run.records.len(), 26, "no hook is a record");
     let calls = run.root()["ringload"]["hooks"].clone();
@@ -67,6 +72,19 @@ fn reset_warmup_start_load_stop() {
         .map(|call| call["succeeded"].as_bool().expect("a boolean"))
         .collect();
     assert_eq!(told, [true, true, true], "{calls}");
+    for (call, logged) in calls.as_array().into_iter().flatten().zip(server.control_log()) {
+        assert_eq!((&call["attempts"], &call["status"]), (&1.into(), &200.into()), "{call}");
+        assert_eq!(call["origin"], server.url(), "{call}");
+        let start = call["start_ns"].as_u64().expect("a time");
+        let end = start + call["duration_ns"].as_u64().expect("a span");
+        let arrived = run.wall_ns(logged.monotonic_ns);
+        // The two clocks are read at different moments, some microseconds apart.
+        let slack = 1_000_000;
+        assert!(
+            (start - slack..end + slack).contains(&arrived),
+            "{call} against {logged:?}"
+        );
+    }
 }
 
 #[test]
@@ -90,24 +108,188 @@ fn time_spent_in_hooks_is_in_no_phase() {
 }
 
 #[test]
-fn a_busy_server_is_asked_again() {
-    for fault in [
-        "first:1:unsuccessful",
-        "first:1:status:429",
-        "first:1:close-before-head",
-    ] {
-        let server = mock(|_| {});
+fn s35_a_busy_server_is_asked_again() {
+    for answer in ["unsuccessful", "409", "423", "429", "close-before-head"] {
+        let server = scripted(&[&format!("{RESET}={answer},200")]);
         let run = Scenario::new(server.address())
-            .reset(&format!("{RESET}?fault={fault}"))
+            .reset(RESET)
             .phase(Phase::closed("load", 2).requests(4))
             .run();
-        assert_eq!(control_paths(&server), [RESET, RESET], "{fault}");
-        assert_eq!(run.counts("load").succeeded, 4, "{fault}");
+        assert_eq!(control_paths(&server), [RESET, RESET], "{answer}");
+        assert_eq!(run.counts("load").succeeded, 4, "{answer}");
     }
 }
 
 #[test]
-fn a_reset_that_is_refused_ends_the_run_before_any_load() {
+fn s35_attempts_come_after_one_and_two_more_seconds_and_then_the_load() {
+    let server = scripted(&[&format!("{RESET}=503,503,200")]);
+    let run = Scenario::new(server.address())
+        .reset(RESET)
+        .phase(Phase::closed("load", 2).requests(4))
+        .run();
+    let at: Vec<u64> = server.control_log().iter().map(|entry| entry.monotonic_ns).collect();
+    assert_eq!(at.len(), 3);
+    // Later is the machine's doing, earlier would be ours.
+    assert!(
+        at[1] - at[0] >= 1_000_000_000 && at[2] - at[1] >= 2_000_000_000,
+        "{at:?}"
+    );
+    let books = Books::complete(&run, &server);
+    assert!(extent(&books, "load").0 > at[2]);
+    let call = &run.root()["ringload"]["hooks"][0];
+    assert_eq!((&call["attempts"], &call["status"]), (&3.into(), &200.into()), "{call}");
+    assert!(call["duration_ns"].as_u64() >= Some(3_000_000_000), "{call}");
+}
+
+#[test]
+fn s37_a_reset_that_hangs_is_limited_by_its_timeout_and_its_budget() {
+    let server = scripted(&[&format!("{RESET}=hang")]);
+    let error = Scenario::new(server.address())
+        .hook_timeout(Duration::from_secs(1))
+        .reset_budget(Duration::from_secs(3))
+        .reset(RESET)
+        .phase(Phase::closed("load", 2).requests(4))
+        .start()
+        .refused()
+        .to_string();
+    // The second attempt starts at 2 s and ends at 3 s; a third would start at 5 s.
+    assert_eq!(control_paths(&server), [RESET, RESET], "{error}");
+    assert!(error.starts_with("gave up after 2 attempts in "), "{error}");
+    assert!(
+        error.contains(&server.url()) && error.contains("timed out after 1"),
+        "{error}"
+    );
+    assert_eq!(server.counters().requests, 0);
+}
+
+#[test]
+fn s38_a_stop_that_hangs_delays_the_end_by_its_timeout_and_no_more() {
+    let server = scripted(&[&format!("{STOP}=hang")]);
+    let timeout = Duration::from_secs(1);
+    let run = Scenario::new(server.address())
+        .hook_timeout(timeout)
+        .profiler(START, STOP)
+        .phase(Phase::closed("load", 2).requests(10))
+        .run();
+    assert_eq!(run.outcome.failure, None);
+    let warning = run
+        .outcome
+        .warnings
+        .iter()
+        .find(|line| line.contains("profiler stop failed"));
+    assert!(
+        warning.is_some_and(|line| line.contains("timed out")),
+        "{:?}",
+        run.outcome.warnings
+    );
+    let hooks = run.root()["ringload"]["hooks"].clone();
+    let took = hooks[1]["duration_ns"].as_u64().expect("a span");
+    assert!(took >= 1_000_000_000, "{hooks}");
+    assert_eq!(
+        (&hooks[1]["succeeded"], &hooks[1]["status"]),
+        (&false.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(run.counts("load").succeeded, 10);
+}
+
+#[test]
+fn s39_a_redirect_is_refused_and_nothing_secret_is_told() {
+    let server = scripted(&[&format!("{RESET}=redirect")]);
+    let error = Scenario::new(server.address())
+        .header("Authorization", "Bearer hidden")
+        .reset(&format!("{RESET}?token=hidden"))
+        .phase(Phase::closed("load", 2).requests(4))
+        .start()
+        .refused()
+        .to_string();
+    for part in [
+        "redirected with status 307 to /v1/chat/completions",
+        &server.url(),
+        RESET,
+    ] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    assert!(!error.contains("hidden") && !error.contains("scripted"), "{error}");
+    assert_eq!(control_paths(&server), [RESET], "the redirect is not followed");
+    assert_eq!(server.control_log()[0].query, "token=hidden");
+}
+
+#[test]
+fn s32_a_start_that_fails_at_one_origin_is_taken_back_in_reverse_order_where_it_worked() {
+    let servers = [scripted(&[]), scripted(&[]), scripted(&[&format!("{START}=500")])];
+    let run = Scenario::new(servers[0].address())
+        .also(servers[1].address())
+        .also(servers[2].address())
+        .profiler(START, STOP)
+        .phase(Phase::closed("warmup", 3).warmup().requests(6))
+        .phase(Phase::closed("load", 3).requests(6))
+        .run();
+    let reason = run.outcome.failure.as_deref().expect("the run failed");
+    assert!(
+        reason.contains(&servers[2].url()) && reason.contains("status 500"),
+        "{reason}"
+    );
+    assert_eq!(control_paths(&servers[0]), [START, STOP]);
+    assert_eq!(control_paths(&servers[1]), [START, STOP]);
+    assert_eq!(control_paths(&servers[2]), [START], "what did not start is not stopped");
+    let stop = |server: &MockServer| server.control_log()[1].monotonic_ns;
+    assert!(
+        stop(&servers[1]) < stop(&servers[0]),
+        "the last one that started is stopped first"
+    );
+    assert_eq!(run.phases.len(), 1, "no measured load");
+}
+
+#[test]
+fn s34_an_origin_gets_each_hook_once_however_many_urls_name_it() {
+    let (a, b) = (mock(|_| {}), mock(|_| {}));
+    let run = with_hooks(&a)
+        .also_at(a.address(), "/v1/chat/completions?replica=2")
+        .also(b.address())
+        .phase(Phase::closed("load", 3).requests(12))
+        .run();
+    for server in [&a, &b] {
+        assert_eq!(control_paths(server), [RESET, START, STOP]);
+    }
+    let calls = run.root()["ringload"]["hooks"].clone();
+    assert_eq!(calls.as_array().map(Vec::len), Some(6), "{calls}");
+}
+
+#[test]
+fn hooks_of_several_origins_are_called_in_order_and_all_are_stopped_whatever_one_says() {
+    let (a, b) = (scripted(&[&format!("{STOP}=500")]), scripted(&[]));
+    let run = Scenario::new(a.address())
+        .also(b.address())
+        .reset(RESET)
+        .profiler(START, STOP)
+        .phase(Phase::closed("load", 2).requests(8))
+        .run();
+    assert_eq!(run.outcome.failure, None);
+    let warnings: Vec<_> = run
+        .outcome
+        .warnings
+        .iter()
+        .filter(|line| line.contains("profiler stop"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains(&a.url()) && !warnings[0].contains(&b.url()),
+        "{warnings:?}"
+    );
+    let (first, second) = (a.control_log(), b.control_log());
+    assert_eq!((first.len(), second.len()), (3, 3));
+    for (first, second) in first.iter().zip(&second) {
+        assert!(
+            first.monotonic_ns < second.monotonic_ns,
+            "{} at both in turn",
+            first.path
+        );
+    }
+    assert!(!b.counters().profiling);
+}
+
+#[test]
+fn s35_a_reset_that_is_refused_ends_the_run_before_any_load() {
     for (path, calls) in [
         ("/no_such_route", 0),
         ("/reset_prefix_cache?fault=status:400", 1),
@@ -140,7 +322,7 @@ fn a_reset_that_is_refused_ends_the_run_before_any_load() {
 }
 
 #[test]
-fn a_profiler_that_does_not_start_lets_no_measured_phase_start() {
+fn s30_a_profiler_that_does_not_start_lets_no_measured_phase_start() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
         .profiler("/start_profile?fault=status:500", STOP)
@@ -191,7 +373,7 @@ fn a_profiler_that_does_not_stop_is_a_warning() {
 }
 
 #[test]
-fn a_seamless_chain_is_profiled_as_one() {
+fn s28_a_seamless_chain_is_profiled_as_one() {
     let server = mock(|options| options.ttft = Duration::from_millis(60));
     let run = Scenario::new(server.address())
         .profiler(START, STOP)
@@ -206,7 +388,7 @@ fn a_seamless_chain_is_profiled_as_one() {
 }
 
 #[test]
-fn a_warmup_between_measured_phases_is_not_profiled() {
+fn s29_a_warmup_between_measured_phases_is_not_profiled() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
         .cores(2)

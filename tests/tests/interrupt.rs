@@ -1,10 +1,11 @@
-//! The user ends the run: whatever it was doing, it ends soon, every request is accounted for, and the results are written.
+//! The user ends the run (scenario 65): whatever it was doing, it ends soon, every request is accounted for, and the results are written.
 
 use std::time::{Duration, Instant};
 
+use ringload_engine::plan::ReadinessMode;
 use ringload_engine::run::RunError;
 use ringload_tests::books::Books;
-use ringload_tests::server::{control_paths, faulty};
+use ringload_tests::server::{control_paths, faulty, scripted};
 use ringload_tests::{Ending, Phase, Run, Running, Scenario, eventually, mock};
 
 const SIGINT: i32 = 2;
@@ -41,7 +42,7 @@ fn interrupt(running: Running) -> Run {
 }
 
 #[test]
-fn in_the_warmup() {
+fn s65_in_the_warmup() {
     let server = mock(|options| options.ttft = ms(30));
     let running = Scenario::new(server.address())
         .phase(Phase::closed("warmup", 4).warmup().requests(1_000_000))
@@ -57,7 +58,7 @@ fn in_the_warmup() {
 }
 
 #[test]
-fn in_the_measured_phase() {
+fn s65_in_the_measured_phase() {
     for cores in [1, 2] {
         // Nothing returns by itself: what was sent is what is in flight.
         let server = faulty("hang");
@@ -112,7 +113,7 @@ fn in_an_open_loop_with_arrivals_to_come() {
 }
 
 #[test]
-fn in_the_drain() {
+fn s65_in_the_drain() {
     let server = faulty("hang");
     let running = Scenario::new(server.address())
         .phase(Phase::closed("load", 3).requests(3))
@@ -127,10 +128,11 @@ fn in_the_drain() {
 }
 
 #[test]
-fn while_phases_overlap() {
+fn s25_while_phases_overlap() {
     let server = faulty("hang");
     let running = Scenario::new(server.address())
         .cores(2)
+        .profiler("/start_profile", "/stop_profile")
         .phase(Phase::closed("a", 3).requests(3))
         .phase(Phase::closed("b", 7).requests(1_000_000).seamless())
         .phase(Phase::closed("c", 7).requests(10))
@@ -139,6 +141,7 @@ fn while_phases_overlap() {
     let run = interrupt(running);
     assert_eq!((run.counts("a").truncated, run.counts("b").truncated), (3, 4));
     assert_eq!(run.phases.len(), 2);
+    assert_eq!(control_paths(&server), ["/start_profile", "/stop_profile"]);
     Books::complete(&run, &server);
 }
 
@@ -171,7 +174,7 @@ fn while_nobody_answers() {
 }
 
 #[test]
-fn before_the_load_while_the_reset_is_retried() {
+fn s65_before_the_load_while_the_reset_is_retried() {
     let server = mock(|_| {});
     let running = Scenario::new(server.address())
         .reset("/reset_prefix_cache?fault=status:503")
@@ -221,7 +224,7 @@ fn a_profiler_that_runs_is_stopped() {
 }
 
 #[test]
-fn while_the_profiler_starts() {
+fn s65_while_the_profiler_starts() {
     let server = mock(|options| options.ttft = ms(1));
     let running = Scenario::new(server.address())
         .hook_timeout(Duration::from_secs(40))
@@ -243,4 +246,77 @@ fn while_the_profiler_starts() {
     assert_eq!(server.counters().requests, 3, "no load follows");
     // Nobody knows whether the server profiles now, so it is told to stop.
     assert_eq!(control_paths(&server), ["/start_profile", "/stop_profile"]);
+}
+
+#[test]
+fn s65_a_profiler_that_starts_after_the_run_gave_up_on_it_is_stopped_again() {
+    let server = scripted(&["/start_profile=200@3300"]);
+    let running = Scenario::new(server.address())
+        .hook_timeout(Duration::from_secs(40))
+        .profiler("/start_profile", "/stop_profile")
+        .phase(Phase::closed("load", 2).requests(10))
+        .start();
+    eventually("the start of the profiler", || server.counters().start_profile == 1);
+    let run = interrupt(running);
+    assert_eq!(server.counters().requests, 0, "no load follows");
+    // One stop when the run gave up on the start, and one when it was answered after all.
+    eventually("the last stop", || server.counters().stop_profile == 2);
+    eventually("the end of the profile", || !server.counters().profiling);
+    assert_eq!(
+        control_paths(&server),
+        ["/start_profile", "/stop_profile", "/stop_profile"]
+    );
+    let hooks = run.root()["ringload"]["hooks"].clone();
+    assert_eq!(
+        hooks[0]["hook"], "profiler start",
+        "calls that were given up are told: {hooks}"
+    );
+    assert_eq!(hooks[1]["hook"], "profiler stop", "{hooks}");
+}
+
+#[test]
+fn s65_a_stop_that_is_not_answered_keeps_no_other_server_from_being_stopped() {
+    let (a, b) = (scripted(&["/stop_profile=hang"]), scripted(&[]));
+    let running = Scenario::new(a.address())
+        .also(b.address())
+        .hook_timeout(Duration::from_secs(40))
+        .profiler("/start_profile", "/stop_profile")
+        .phase(Phase::closed("load", 2).requests(1_000_000))
+        .start();
+    eventually("some load", || a.counters().requests > 4);
+    let run = interrupt(running);
+    assert_eq!(control_paths(&a), ["/start_profile", "/stop_profile"]);
+    assert_eq!(control_paths(&b), ["/start_profile", "/stop_profile"]);
+    assert!(!b.counters().profiling);
+    let warning = run.outcome.warnings.iter().find(|line| line.contains("may still run"));
+    let command = format!("curl -X POST {}/stop_profile", a.url());
+    assert!(
+        warning.is_some_and(|line| line.contains(&command)),
+        "{:?}",
+        run.outcome.warnings
+    );
+    let hooks = run.root()["ringload"]["hooks"].clone();
+    let given_up = hooks
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|call| call["given_up"] == true)
+        .count();
+    assert_eq!(given_up, 1, "{hooks}");
+}
+
+#[test]
+fn s65_before_the_load_while_the_model_is_not_ready() {
+    let server = scripted(&["/v1/models=503"]);
+    let running = Scenario::new(server.address())
+        .wait_for_model(ReadinessMode::Models, Duration::from_secs(600), Duration::from_secs(60))
+        .phase(Phase::closed("load", 4).requests(10))
+        .start();
+    eventually("a probe", || server.counters().other_requests >= 1);
+    let asked = Instant::now();
+    running.interrupt(SIGINT);
+    let error = running.refused();
+    assert!(matches!(error, RunError::Interrupted { signal: SIGINT }), "{error}");
+    assert!(asked.elapsed() < SOON);
+    assert_eq!(server.counters().requests, 0);
 }

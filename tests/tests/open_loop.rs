@@ -156,7 +156,7 @@ fn a_cap_holds_over_all_cores() {
 }
 
 #[test]
-fn a_stalling_server_does_not_shift_the_sends() {
+fn s55_a_stalling_server_does_not_shift_the_sends() {
     // Nothing is answered before 1.5 s, and the whole schedule of 300 ms is sent by then.
     let server = mock(|options| options.ttft = ms(1_500));
     let run = Scenario::new(server.address())

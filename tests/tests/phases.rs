@@ -54,7 +54,7 @@ fn phases_run_in_order_and_wait_for_one_another() {
 }
 
 #[test]
-fn warmup_is_in_its_own_results_and_in_no_aggregate() {
+fn s12_warmup_is_in_its_own_results_and_in_no_aggregate() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
         .phase(Phase::closed("warmup", 2).warmup().requests(5))
@@ -101,7 +101,7 @@ fn the_data_set_goes_on_from_phase_to_phase() {
 }
 
 #[test]
-fn a_duration_ends_the_starts_and_the_answers_are_waited_for() {
+fn s04_a_duration_ends_the_starts_and_the_answers_are_waited_for() {
     let server = mock(|options| options.ttft = ms(150));
     let run = Scenario::new(server.address())
         .cores(2)
@@ -120,7 +120,7 @@ fn a_duration_ends_the_starts_and_the_answers_are_waited_for() {
 }
 
 #[test]
-fn whichever_of_requests_and_duration_comes_first_ends_the_phase() {
+fn s08_whichever_of_requests_and_duration_comes_first_ends_the_phase() {
     let server = mock(|options| options.ttft = ms(50));
     let run = Scenario::new(server.address())
         .phase(Phase::closed("few", 2).requests(4).lasting(Duration::from_secs(50)))
@@ -139,7 +139,7 @@ fn whichever_of_requests_and_duration_comes_first_ends_the_phase() {
 }
 
 #[test]
-fn without_grace_the_end_of_the_duration_cuts_and_the_next_phase_is_undisturbed() {
+fn s06_without_grace_the_end_of_the_duration_cuts_and_the_next_phase_is_undisturbed() {
     // Nothing is answered in time but what the second phase sends: it waits long enough.
     let server = mock(|options| options.ttft = ms(1_500));
     let run = Scenario::new(server.address())
@@ -173,7 +173,7 @@ fn without_grace_the_end_of_the_duration_cuts_and_the_next_phase_is_undisturbed(
 }
 
 #[test]
-fn a_grace_period_is_measured_from_the_end_of_the_duration() {
+fn s05_a_grace_period_is_measured_from_the_end_of_the_duration() {
     let server = mock(|options| options.fault = Some("hang".parse().expect("a fault")));
     let run = Scenario::new(server.address())
         .phase(Phase::closed("hung", 5).lasting(ms(300)).grace(ms(400)))
@@ -232,7 +232,7 @@ fn a_grace_period_that_is_not_needed_is_not_waited_for() {
 }
 
 #[test]
-fn a_phase_of_one_request_ends() {
+fn s02_a_phase_of_one_request_ends() {
     let server = mock(|_| {});
     let run = Scenario::new(server.address())
         .cores(2)

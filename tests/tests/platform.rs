@@ -6,8 +6,8 @@
 //! | case | covered by |
 //! |---|---|
 //! | T01 absolute schedule, no drift | `open_loop: arrivals_of_a_constant_rate_…`, `timing: a_high_rate_…` |
-//! | T03 client stopped for 500 ms | `timing: a_client_that_was_stopped_…` |
-//! | T04 server freezes | `accuracy: a_stall_within_the_run_…`, `open_loop: a_stalling_server_…` |
+//! | T03 client stopped for 500 ms | `timing: s55_a_client_that_was_stopped_…` |
+//! | T04 server freezes | `accuracy: a_stall_within_the_run_…`, `open_loop: s55_a_stalling_server_…` |
 //! | T06, T07 waiting at the cap, two clocks | `open_loop: an_arrival_that_finds_the_cap_full_…`, `timing: delays_and_rates_…` |
 //! | T08 a busy loop beside the only core | `verdict: a_busy_loop_beside_the_only_core_…` |
 //! | T09 delays and rates by arithmetic | `timing: delays_and_rates_…`, `artifacts: throughput_times_the_window_…` |

@@ -36,7 +36,7 @@ fn open_at(run: &Run, phase: &str, at: u64) -> usize {
 }
 
 #[test]
-fn the_next_phase_starts_while_requests_of_the_one_before_are_in_flight() {
+fn s13_the_next_phase_starts_while_requests_of_the_one_before_are_in_flight() {
     let server = mock(|options| options.ttft = ms(1_000));
     let run = Scenario::new(server.address())
         .cores(2)
@@ -58,7 +58,7 @@ fn the_next_phase_starts_while_requests_of_the_one_before_are_in_flight() {
 }
 
 #[test]
-fn a_duration_hands_over_and_late_answers_stay_with_their_phase() {
+fn s13_a_duration_hands_over_and_late_answers_stay_with_their_phase() {
     let server = mock(|options| options.ttft = ms(1_500));
     let run = Scenario::new(server.address())
         .phase(Phase::closed("a", 4).lasting(ms(2_300)).grace(Duration::from_secs(20)))
@@ -84,7 +84,7 @@ fn a_duration_hands_over_and_late_answers_stay_with_their_phase() {
 }
 
 #[test]
-fn a_larger_successor_takes_what_is_free_at_once_and_the_rest_as_it_returns() {
+fn s15_a_larger_successor_takes_what_is_free_at_once_and_the_rest_as_it_returns() {
     let server = mock(|options| options.ttft = ms(1_200));
     let run = Scenario::new(server.address())
         .phase(Phase::closed("a", 2).requests(2))
@@ -105,7 +105,7 @@ fn a_larger_successor_takes_what_is_free_at_once_and_the_rest_as_it_returns() {
 }
 
 #[test]
-fn a_smaller_successor_waits_until_there_is_room() {
+fn s15_a_smaller_successor_waits_until_there_is_room() {
     let server = mock(|options| options.ttft = ms(800));
     let run = Scenario::new(server.address())
         .cores(2)
@@ -123,7 +123,7 @@ fn a_smaller_successor_waits_until_there_is_room() {
 }
 
 #[test]
-fn three_seamless_phases_overlap_and_each_keeps_its_own_count() {
+fn s16_three_seamless_phases_overlap_and_each_keeps_its_own_count() {
     let server = mock(|options| options.ttft = ms(1_800));
     let run = Scenario::new(server.address())
         .cores(2)
@@ -143,7 +143,7 @@ fn three_seamless_phases_overlap_and_each_keeps_its_own_count() {
 }
 
 #[test]
-fn a_phase_that_is_not_seamless_waits_for_all_before_it() {
+fn s18_a_phase_that_is_not_seamless_waits_for_all_before_it() {
     // The first two requests hang until they time out, those of b are quick: c must not start when b is done.
     let server = mock(|options| options.fault = Some("first:2:hang".parse().expect("a fault")));
     let run = Scenario::new(server.address())
@@ -205,7 +205,7 @@ fn an_uncapped_phase_starves_no_successor() {
 }
 
 #[test]
-fn a_warmup_hands_over_seamlessly_and_stays_out_of_the_results() {
+fn s22_a_warmup_hands_over_seamlessly_and_stays_out_of_the_results() {
     let server = mock(|options| options.ttft = ms(1_000));
     let run = Scenario::new(server.address())
         .phase(Phase::closed("warmup", 4).warmup().requests(4))

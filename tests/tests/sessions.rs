@@ -95,11 +95,11 @@ fn numbers_of_turns_may_differ_and_the_total_is_their_sum() {
         .phase(Phase::closed("warmup", 3).warmup().sessions(7))
         .phase(Phase::closed("load", 4).sessions(25))
         .run();
-    let conversations = &run.plan.requests.conversations;
-    assert_eq!(run.counts("warmup").sent, conversations.turns_of(0, 7));
+    let (conversations, order) = (&run.plan.requests.conversations, run.plan.requests.order);
+    assert_eq!(run.counts("warmup").sent, conversations.turns_of(order, 0, 7));
     assert_eq!(
         run.counts("load").sent,
-        conversations.turns_of(7, 25),
+        conversations.turns_of(order, 7, 25),
         "the dataset goes on"
     );
     let books = Books::complete(&run, &server);

@@ -39,7 +39,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     // Phase summaries and counts are the coordinator's words; dates come from the clock's anchor.
     ("report", &["clock", "coordinator", "id", "plan", "record", "units"]),
-    // The coordinator only in tests, for summaries of phases to write.
+    // What controllers of phases did is the coordinator's word; its summaries of phases are for tests to write.
     (
         "artifact",
         &["clock", "coordinator", "id", "plan", "record", "report", "units"],

@@ -100,7 +100,7 @@ fn delays_and_rates_are_the_arithmetic_of_the_records() {
 }
 
 #[test]
-fn a_client_that_was_stopped_sends_what_is_overdue_at_once_and_all_of_it() {
+fn s55_a_client_that_was_stopped_sends_what_is_overdue_at_once_and_all_of_it() {
     let server = mock(|_| {});
     let phases = "    - {name: load, kind: profiling, type: constant, rate: 200, requests: 400}\n";
     let workplace = Workplace::new(&config(&server.url(), phases));
@@ -111,9 +111,14 @@ fn a_client_that_was_stopped_sends_what_is_overdue_at_once_and_all_of_it() {
     std::thread::sleep(ms(500));
     program.signal("CONT");
     program.end().expect(0);
-    let records = Record::read_all(&workplace.path("results/profile_export.jsonl"));
+    let mut records = Record::read_all(&workplace.path("results/profile_export.jsonl"));
     assert_eq!((records.len(), server.counters().requests), (400, 400));
     assert!(records.iter().all(|record| record.ending() == Ending::Succeeded));
+    records.sort_by_key(|record| record.metadata.session_num);
+    assert!(
+        records.is_sorted_by_key(|record| (record.ringload.intended_start_ns, record.metadata.credit_issued_ns)),
+        "they went out in the order of the schedule"
+    );
     let mut starts: Vec<u64> = records.iter().map(|record| record.metadata.request_start_ns).collect();
     starts.sort_unstable();
     let (at, gap) = starts

@@ -12,6 +12,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use ringload_benches::harness;
 use ringload_benches::quantile::Sample;
 use serde_json::Value;
 
@@ -22,13 +23,7 @@ struct Contestant {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::exit("compare", run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
@@ -81,17 +76,26 @@ fn table(contestants: &[Contestant], field: &str) -> Option<String> {
         let ratios = own.iter().zip(base).map(|(own, base)| own / base).collect();
         let (sample, ratios) = (Sample::new(own.clone()), Sample::new(ratios));
         text.push_str(&format!(
-            "  {:<26} {:>12.2} {:>12.2} {:>12.2}   {:.2} [{:.2} to {:.2}]\n",
+            "  {:<26} {:>12} {:>12} {:>12}   {} [{} to {}]\n",
             name,
-            sample.at(0.5),
-            sample.at(0.0),
-            sample.at(1.0),
-            ratios.at(0.5),
-            ratios.at(0.0),
-            ratios.at(1.0)
+            number(sample.at(0.5)),
+            number(sample.at(0.0)),
+            number(sample.at(1.0)),
+            number(ratios.at(0.5)),
+            number(ratios.at(0.0)),
+            number(ratios.at(1.0))
         ));
     }
     Some(text)
+}
+
+/// Two decimals, and four where two would show little or nothing of the number.
+fn number(value: f64) -> String {
+    if value.abs() < 0.1 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +119,14 @@ mod tests {
                 .expect("a row for b")
                 .ends_with("3.00 [3.00 to 3.00]"),
             "{table}"
+        );
+    }
+
+    #[test]
+    fn small_numbers_keep_digits() {
+        assert_eq!(
+            (number(123.456).as_str(), number(0.00594).as_str()),
+            ("123.46", "0.0059")
         );
     }
 

@@ -1,9 +1,5 @@
 //! How much memory does a client take for each stream that it holds open, and does it lose one?
 //!
-//! ```text
-//! hold_streams --streams N --mock URL --artifacts DIRECTORY -- COMMAND [ARGUMENT...]
-//! ```
-//!
 //! Runs a client that first opens one stream and then `N` at once, and samples its resident memory (`VmRSS`) all the while: the figure is what
 //! it grew by from one stream to the most that it had while any was open, over `N`. Tables, buffers and the journal's blocks are in it, and so is
 //! whatever else grows with the load; the kernel's share of a connection is not. Fails if a request is missing in the server's or in the
@@ -11,23 +7,31 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode};
 use std::time::Duration;
 
-use ringload_benches::mock;
-use serde_json::Value;
+use clap::Parser;
+use ringload_benches::{client, harness, join, mock};
 
-const USAGE: &str = "usage: hold_streams --streams N --mock URL --artifacts DIRECTORY -- COMMAND [ARGUMENT...]";
 /// The target in docs/performance.md.
 const TARGET_BYTES: u64 = 2048;
 /// Time between two samples: short beside the life of a stream, long beside what a sample costs the server.
 const SAMPLE: Duration = Duration::from_millis(50);
 
-#[derive(Default)]
+/// Tells how much memory a client takes for each stream that it holds open
+#[derive(Debug, Parser)]
 struct Options {
+    /// Streams that the client holds open at once
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     streams: u64,
+    /// Address of the mock server
+    #[arg(long, value_name = "URL")]
     mock: String,
+    /// Where the client, ringload, puts its artifacts
+    #[arg(long, value_name = "DIR")]
     artifacts: PathBuf,
+    /// The client
+    #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
@@ -41,41 +45,11 @@ struct Resident {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("hold_streams: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::exit("hold_streams", run(&Options::parse()))
 }
 
-fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
-    let mut options = Options::default();
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(USAGE);
-        match argument.as_str() {
-            "--streams" => options.streams = value()?.parse()?,
-            "--mock" => options.mock = value()?,
-            "--artifacts" => options.artifacts = value()?.into(),
-            "--" => options.command.extend(arguments.by_ref()),
-            _ => return Err(USAGE.into()),
-        }
-    }
-    if options.streams == 0 || options.mock.is_empty() || options.command.is_empty() {
-        return Err(USAGE.into());
-    }
-    Ok(options)
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let options = options(std::env::args().skip(1))?;
-    let mut client = Command::new(&options.command[0])
-        .args(&options.command[1..])
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .spawn()
-        .map_err(|error| format!("cannot run {}: {error}", options.command[0]))?;
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let mut client = client::start(&options.command)?;
     let watched = watch(&mut client, &options.mock);
     if watched.is_err() {
         // Best effort: it may have ended by itself, which may be the error.
@@ -83,10 +57,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     let status = client.wait()?;
     let resident = watched?;
-    if !status.success() {
-        return Err(format!("{} ended with {status}", options.command.join(" ")).into());
-    }
-    account(&options)?;
+    client::expect_success(&options.command, status)?;
+    account(options)?;
     let grown = resident.most.saturating_sub(resident.alone);
     let bytes = grown * 1024 / options.streams;
     println!(
@@ -131,10 +103,8 @@ fn resident_kib(process: u32) -> u64 {
 fn account(options: &Options) -> Result<(), Box<dyn Error>> {
     let wanted = 2 * options.streams + 1;
     let counters = mock::counters(&options.mock)?;
-    let path = options.artifacts.join("profile_export_aiperf.json");
-    let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let facts = serde_json::from_slice::<Value>(&text)?["ringload"].take();
-    let recorded = ringload_benches::join::read_records(&options.artifacts.join("profile_export.jsonl"), None)?;
+    let facts = client::facts(&options.artifacts)?;
+    let recorded = join::read_records(&options.artifacts.join("profile_export.jsonl"), None)?;
     let answered = recorded.iter().filter(|record| record.latency_ms.is_some()).count() as u64;
     let seen = [
         ("requests at the server", counters.requests),
@@ -153,18 +123,15 @@ fn account(options: &Options) -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
-    let sum = |key: &str| -> u64 {
-        let cores = facts["cores"].as_array().map_or(&[][..], Vec::as_slice);
-        cores.iter().filter_map(|core| core[key].as_u64()).sum()
-    };
+    let sum = |figure| client::sum_of_cores(&facts, figure).ok_or("a core of ringload without its driver's counts");
     println!("  {wanted} requests sent, seen by the server, and answered: nothing lost");
     println!(
         "  driver {}: {} enters, {} completions, {} of them overflowed the queue, {} receives found no buffer",
         facts["driver"].as_str().unwrap_or("unknown"),
-        sum("driver_enters"),
-        sum("driver_completions"),
-        sum("driver_overflows"),
-        sum("buffer_shortages")
+        sum("driver_enters")?,
+        sum("driver_completions")?,
+        sum("driver_overflows")?,
+        sum("buffer_shortages")?
     );
     Ok(())
 }

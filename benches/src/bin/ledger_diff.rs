@@ -1,9 +1,5 @@
 //! How much later than the server says do the client's figures say that tokens came?
 //!
-//! ```text
-//! ledger_diff --records PROFILE_EXPORT_JSONL --mock URL [--phase NAME]
-//! ```
-//!
 //! Joins the records of a run with the ledger of the mock server on the request id and prints the distribution of the difference, for the time
 //! to first token and for the request latency. Fails if a successful request is missing in the ledger: a figure over the rest would flatter.
 
@@ -11,42 +7,36 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ringload_benches::join;
-use ringload_benches::mock;
+use clap::Parser;
 use ringload_benches::quantile::Sample;
-
-const USAGE: &str = "usage: ledger_diff --records PROFILE_EXPORT_JSONL --mock URL [--phase NAME]";
+use ringload_benches::{harness, join, mock};
 
 /// The targets in docs/performance.md, in milliseconds.
 const TARGET_P50_MS: f64 = 0.5;
 const TARGET_P99_MS: f64 = 2.0;
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ledger_diff: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Tells how much later than the server's ledger the client's records say that tokens came
+#[derive(Debug, Parser)]
+struct Options {
+    /// `profile_export.jsonl` of the run
+    #[arg(long, value_name = "FILE")]
+    records: PathBuf,
+    /// Address of the mock server
+    #[arg(long, value_name = "URL")]
+    mock: String,
+    /// Only the records of this phase
+    #[arg(long, value_name = "NAME")]
+    phase: Option<String>,
 }
 
-fn run() -> Result<(), Box<dyn Error>> {
-    let (mut path, mut url, mut phase) = (None, None, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let value = Some(arguments.next().ok_or(USAGE)?);
-        match argument.as_str() {
-            "--records" => path = value.map(PathBuf::from),
-            "--mock" => url = value,
-            "--phase" => phase = value,
-            _ => return Err(USAGE.into()),
-        }
-    }
-    let (path, url) = (path.ok_or(USAGE)?, url.ok_or(USAGE)?);
-    let records = join::read_records(&path, phase.as_deref())
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let ledger = mock::ledger(&url).map_err(|error| format!("cannot read the ledger: {error}"))?;
+fn main() -> ExitCode {
+    harness::exit("ledger_diff", run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let records = join::read_records(&options.records, options.phase.as_deref())
+        .map_err(|error| format!("cannot read {}: {error}", options.records.display()))?;
+    let ledger = mock::ledger(&options.mock).map_err(|error| format!("cannot read the ledger: {error}"))?;
     let added = join::added(&records, &ledger);
     if added.unmatched > 0 || added.latency_ms.is_empty() {
         return Err(format!(

@@ -29,6 +29,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
+        control: args.control.flags(),
     };
     let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
     let prepared = match engine::prepare(source, overrides) {
@@ -54,6 +55,12 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
     };
     let told = plan.warnings.clone();
     told.iter().for_each(|warning| console::warn(warning));
+    if let Some(readiness) = &plan.readiness {
+        console::note(&format!(
+            "waiting up to {} for each server and model to be ready",
+            readiness.timeout
+        ));
+    }
 
     let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
     let options = RunOptions {
@@ -114,7 +121,12 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
     let limit = fail_on_client_limited
         .then(|| engine::client_limit(&outcome.report))
         .flatten();
-    let (exit, reason) = verdict(outcome.interrupted, outcome.failure.as_deref(), limit);
+    let (exit, reason) = verdict(
+        outcome.interrupted,
+        outcome.failure.as_deref(),
+        outcome.threshold_missed.as_deref(),
+        limit,
+    );
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
@@ -122,13 +134,21 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
 }
 
 /// How a run that wrote its results ends, and why if not well.
-fn verdict(interrupted: Option<i32>, failure: Option<&str>, client_limit: Option<String>) -> (Exit, Option<String>) {
+fn verdict(
+    interrupted: Option<i32>,
+    failure: Option<&str>,
+    threshold_missed: Option<&str>,
+    client_limit: Option<String>,
+) -> (Exit, Option<String>) {
     // An interrupt explains every failure that follows from it.
     if let Some(signal) = interrupted {
         return (Exit::Interrupted(signal), None);
     }
     if let Some(reason) = failure {
         return (Exit::RunFailed, Some(reason.to_owned()));
+    }
+    if let Some(reason) = threshold_missed {
+        return (Exit::ThresholdMissed, Some(reason.to_owned()));
     }
     if client_limit.is_some() {
         return (Exit::ClientLimited, client_limit);
@@ -178,7 +198,8 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
             if at == 0 {
                 program_name(&argument)
             } else {
-                quote(&argument)
+                // The path of a hook may carry a key in its query.
+                quote(&engine::redact_url(&argument))
             }
         })
         .collect();
@@ -208,17 +229,25 @@ fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control_args::ControlArgs;
 
     #[test]
     fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
         let slow = || Some("slow client".to_owned());
-        assert_eq!(verdict(Some(2), Some("no load"), slow()), (Exit::Interrupted(2), None));
         assert_eq!(
-            verdict(None, Some("no load"), slow()),
+            verdict(Some(2), Some("no load"), Some("ratio"), slow()),
+            (Exit::Interrupted(2), None)
+        );
+        assert_eq!(
+            verdict(None, Some("no load"), Some("ratio"), slow()),
             (Exit::RunFailed, Some("no load".into()))
         );
-        assert_eq!(verdict(None, None, slow()), (Exit::ClientLimited, slow()));
-        assert_eq!(verdict(None, None, None), (Exit::Success, None));
+        assert_eq!(
+            verdict(None, None, Some("ratio"), slow()),
+            (Exit::ThresholdMissed, Some("ratio".to_owned()))
+        );
+        assert_eq!(verdict(None, None, None, slow()), (Exit::ClientLimited, slow()));
+        assert_eq!(verdict(None, None, None, None), (Exit::Success, None));
     }
 
     #[test]
@@ -248,6 +277,7 @@ mod tests {
             overwrite: false,
             fail_on_client_limited: false,
             random_seed: None,
+            control: ControlArgs::default(),
         };
         assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);
         assert_eq!(output_directory(&args(Some("a.yaml"), Some("out"))), Some("out".into()));
@@ -270,5 +300,12 @@ mod tests {
             .into_iter(),
         );
         assert_eq!(line, r"ringload profile --config 'it'\''s a file.yaml' '' '$HOME'");
+    }
+
+    #[test]
+    fn keys_in_paths_of_hooks_are_not_recorded() {
+        let words = ["ringload", "profile", "--reset-kv-cache-path=/reset?token=hidden"];
+        let line = command_line(words.map(String::from).into_iter());
+        assert!(line.contains("/reset?") && !line.contains("hidden"), "{line}");
     }
 }

@@ -24,7 +24,12 @@ pub(crate) fn execute(file: &Path) -> Exit {
         file.display(),
         names.join(", "),
         // The origin alone: a query may hold a secret.
-        plan.endpoint.target.origin,
+        plan.endpoint
+            .targets
+            .iter()
+            .map(|target| target.origin.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
         grouped(plan.requests.entries.len() as u64),
     );
     match console::print(&text) {

@@ -168,14 +168,22 @@ fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
     if let Some(earlier) = manifest_names(&root.join(names::MANIFEST)) {
         exports.extend(earlier.all());
     }
-    let fixed = [names::INPUTS, names::MANIFEST, names::READY, names::JOURNAL_NAME];
+    let fixed = [
+        names::INPUTS,
+        names::MANIFEST,
+        names::READY,
+        names::JOURNAL_NAME,
+        names::ADAPTIVE_MANIFEST,
+    ];
+    let of_controllers = [names::ADAPTIVE_EVENTS, names::ADAPTIVE_SUMMARY];
     let mut found = files_in(root, |name| fixed.contains(&name) || exports.contains(name))?;
     let phases = root.join(names::PHASES);
     if phases.is_dir() {
         for entry in fs::read_dir(&phases)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                found.extend(files_in(&entry.path(), |name| exports.contains(name))?);
+                let wanted = |name: &str| exports.contains(name) || of_controllers.contains(&name);
+                found.extend(files_in(&entry.path(), wanted)?);
             }
         }
     }

@@ -142,6 +142,10 @@ impl RecordLines {
         // What the peer's records do not have stands apart (its readers skip unknown keys).
         push(out, r#","ringload":{"intended_start_ns":"#);
         push_integer(out, self.anchor.to_wall_ns(record.intended));
+        if matches!(record.outcome, Outcome::Cancelled | Outcome::Truncated) {
+            push(out, r#","partial_tokens":"#);
+            push_integer(out, partial_tokens(record));
+        }
         push(out, "}}\n");
     }
 
@@ -223,6 +227,11 @@ impl RecordLines {
             push(out, r#"],"unit":"ms"},"#);
         }
     }
+}
+
+/// Output tokens of a stream that the client left: the server's count if one had come, else the events with content.
+fn partial_tokens(record: &RequestRecord) -> u64 {
+    record.usage.completion_tokens.unwrap_or(record.content_events).into()
 }
 
 /// Closes an object whose members each have a comma behind them.

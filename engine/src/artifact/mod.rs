@@ -6,10 +6,12 @@
 //! phases/NAME/                    the same two files for one phase
 //! profile_export.jsonl            one line per request, in the order in which requests ended
 //! inputs.json                     the request bodies of the dataset
+//! adaptive_scale_manifest.json    phases that a controller steered; its log and its result are in phases/NAME/
 //! ```
 //!
 //! Keys and units are those of the peer; what it does not have stands under one key, `ringload`.
 
+mod adaptive;
 mod client;
 mod csv;
 mod digits;
@@ -29,6 +31,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+pub use adaptive::AdaptiveFacts;
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
@@ -96,7 +99,13 @@ pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBu
 
 /// Writes everything that comes from the report: summaries of the run and of each phase, the manifest, and last the marker that
 /// results are ready. A file that fails does not stop the others.
-pub fn write_all(directory: &ArtifactDirectory, plan: &Plan, report: &Report, facts: &EngineFacts) -> Written {
+pub fn write_all(
+    directory: &ArtifactDirectory,
+    plan: &Plan,
+    report: &Report,
+    facts: &EngineFacts,
+    controllers: Option<&AdaptiveFacts<'_>>,
+) -> Written {
     let mut written = Written::default();
     let (json_name, csv_name) = (directory.names().json(), directory.names().csv());
     if plan.artifacts.summary_json {
@@ -121,6 +130,9 @@ pub fn write_all(directory: &ArtifactDirectory, plan: &Plan, report: &Report, fa
             entry.metrics_csv = Some(path);
         }
         entries.push(entry);
+    }
+    if let Some(controllers) = controllers {
+        adaptive::write(directory, plan, controllers, &mut written);
     }
     let document = manifest::document(&entries);
     written.note(directory.write_atomically(names::MANIFEST, |out| {

@@ -6,6 +6,12 @@ pub(super) const INPUTS: &str = "inputs.json";
 pub(super) const JOURNAL_NAME: &str = "ringload.journal";
 /// Where the files of each phase are.
 pub(super) const MANIFEST: &str = "phase_manifest.json";
+/// What a controller did in its phase.
+pub(super) const ADAPTIVE_EVENTS: &str = "adaptive_scale_events.jsonl";
+/// What came of it.
+pub(super) const ADAPTIVE_SUMMARY: &str = "adaptive_scale_summary.json";
+/// Where these two are, for each phase that has them.
+pub(super) const ADAPTIVE_MANIFEST: &str = "adaptive_scale_manifest.json";
 /// Written last.
 pub(super) const READY: &str = ".aiperf_results_ready.json";
 /// Directory of the phases' directories.

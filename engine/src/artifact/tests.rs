@@ -105,7 +105,7 @@ fn write_tree(mut plan: Plan, records: &[RequestRecord], end: &RunEnd) -> Tree {
     let mut facts = EngineFacts::default();
     facts.run.insert("driver".into(), json!("epoll"));
     facts.phases.push((BASELINE, facts.run.clone()));
-    let written = write_all(&directory, &plan, &report, &facts);
+    let written = write_all(&directory, &plan, &report, &facts, None);
     Tree { temp, written }
 }
 
@@ -420,11 +420,32 @@ fn failed_cancelled_and_cut_requests_have_lines_with_their_error() {
         cancelled["metadata"]["request_end_ns"]
     );
 
+    assert_eq!(
+        [failed, cancelled, cut].map(|line| line["ringload"].get("partial_tokens").cloned()),
+        [None, Some(json!(0)), Some(json!(0))]
+    );
+
     assert_eq!(cut["error"], json!({"type": "RequestTruncated", "message": "cut"}));
     assert_eq!(
         (&cut["metadata"]["was_cancelled"], &cut["metrics"]),
         (&json!(true), &json!({}))
     );
+}
+
+#[test]
+fn tokens_that_came_before_a_disconnect_are_kept_and_count_nowhere() {
+    let streamed = |content_events, completion_tokens| {
+        let mut record = other(BASELINE, 1, Outcome::Cancelled);
+        record.content_events = content_events;
+        record.usage.completion_tokens = completion_tokens;
+        record
+    };
+    for (record, expected) in [(streamed(7, None), 7), (streamed(7, Some(9)), 9)] {
+        let tree = write_tree(plan(), &[success(BASELINE, 0), record], &RunEnd::Complete);
+        assert_eq!(tree.lines()[1]["ringload"]["partial_tokens"], expected);
+        let root = tree.json("profile_export_aiperf.json");
+        assert_eq!(root["total_output_tokens"]["avg"], 16.0);
+    }
 }
 
 #[test]
@@ -511,7 +532,7 @@ fn a_file_that_cannot_be_written_stops_no_other() {
     let mut collector = Collector::new(&plan, anchor());
     collector.add(&success(BASELINE, 0), &[]);
     let report = collector.finish(&[], &RunEnd::Complete);
-    let written = write_all(&directory, &plan, &report, &EngineFacts::default());
+    let written = write_all(&directory, &plan, &report, &EngineFacts::default(), None);
     assert_eq!(written.failures.len(), 2);
     assert!(
         written.failures[0]

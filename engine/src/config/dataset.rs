@@ -1,5 +1,6 @@
-//! `benchmark.dataset`, as written: synthetic prompts of given lengths.
+//! `benchmark.dataset`, as written: synthetic prompts of given lengths, or the prompts of a file.
 
+use super::dataset_file::{self, FileDataset};
 use super::decode::{Bounds, Field, Section};
 use super::schema::{DATASET, LENGTH, PROMPTS};
 use super::tree::{Position, Value};
@@ -11,11 +12,13 @@ pub struct Dataset {
     pub at: Position,
     /// Name for artifacts.
     pub name: Option<String>,
-    /// Number of different prompts.
+    /// Where the prompts are, if they are not synthetic.
+    pub file: Option<FileDataset>,
+    /// Number of different prompts; of a file, how many of its conversations are taken.
     pub entries: Option<u32>,
     /// Tokens of a prompt.
     pub isl: Option<Length>,
-    /// Tokens that a request asks for.
+    /// Tokens that a request asks for; of a file, where it does not say.
     pub osl: Option<Length>,
     /// Turns of a conversation.
     pub turns: Option<Length>,
@@ -23,8 +26,33 @@ pub struct Dataset {
     pub turn_delay: Option<Delay>,
     /// What every such time is multiplied with.
     pub turn_delay_ratio: Option<f64>,
-    /// Seed of the prompts alone.
+    /// Seed of the prompts and of their order alone.
     pub random_seed: Option<i64>,
+    /// In which order entries are taken.
+    pub sampling: Option<Sampling>,
+}
+
+/// An order of taking entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sampling {
+    /// As they stand.
+    #[default]
+    Sequential,
+    /// Each once in a random order, again and again.
+    Shuffle,
+    /// Drawn with replacement.
+    Random,
+}
+
+impl Sampling {
+    /// The word of the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Shuffle => "shuffle",
+            Self::Random => "random",
+        }
+    }
 }
 
 /// A distribution of counts: of tokens, or of turns.
@@ -85,20 +113,46 @@ fn list(field: &Field<'_>) -> Option<Dataset> {
 
 fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
     if let Some(other) = refused_type(field) {
-        field.refuse(&format!("datasets of type `{other}`"), "allowed: synthetic");
+        field.refuse(&format!("datasets of type `{other}`"), "allowed: synthetic, file");
         return None;
     }
     let section = field.section(&DATASET)?;
-    if let Some(kind) = section.field("type") {
-        kind.exact_word(&[("synthetic", ())], &REFUSED_TYPES);
-    }
-    if let Some(sampling) = section.field("sampling") {
-        sampling.word(&[("sequential", ())], &["random", "shuffle"]);
-    }
+    let kind = match section.field("type") {
+        Some(kind) => kind.exact_word(&[("synthetic", Kind::Synthetic), ("file", Kind::File)], &REFUSED_TYPES),
+        None => Some(Kind::Synthetic),
+    };
+    let sampling =
+        [Sampling::Sequential, Sampling::Shuffle, Sampling::Random].map(|sampling| (sampling.as_str(), sampling));
+    let sampling = section.field("sampling").and_then(|field| field.word(&sampling, &[]));
     let name = if needs_name {
         section.required("name", "every entry of `datasets` has a name")
     } else {
         section.field("name")
+    };
+    let file = match kind {
+        Some(Kind::File) => {
+            for key in ["isl", "prompts"] {
+                if section.field(key).is_some() {
+                    section.report(
+                        key,
+                        format!("`{key}` has no meaning beside prompts from a file; remove it, or set type: synthetic"),
+                    );
+                }
+            }
+            Some(dataset_file::decode(&section)?)
+        }
+        _ => {
+            for key in dataset_file::KEYS {
+                // Without a type that is known, nothing is known about what belongs to it.
+                if section.field(key).is_some() && kind.is_some() {
+                    section.report(
+                        key,
+                        format!("`{key}` has no meaning for synthetic prompts; remove it, or set type: file"),
+                    );
+                }
+            }
+            None
+        }
     };
     let prompts = section.field("prompts").and_then(|field| field.section(&PROMPTS));
     if let Some(batch) = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"))
@@ -109,6 +163,8 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
     Some(Dataset {
         at: section.start,
         name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
+        file,
+        sampling,
         entries: section
             .field("entries")
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
@@ -125,8 +181,14 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
     })
 }
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Synthetic,
+    File,
+}
+
 /// Dataset types of the format that do not work yet.
-const REFUSED_TYPES: [&str; 2] = ["file", "public"];
+const REFUSED_TYPES: [&str; 1] = ["public"];
 
 /// The type, if it is one of those whose other keys are not worth reporting one by one.
 fn refused_type(field: &Field<'_>) -> Option<&'static str> {

@@ -65,11 +65,16 @@ impl Bounds {
         }
     }
 
-    fn contains(&self, value: f64) -> bool {
+    pub(super) fn contains(&self, value: f64) -> bool {
         if value.is_infinite() {
             return self.infinity_is_allowed && value > 0.0;
         }
         value <= self.max && (value > self.min || (self.min_is_allowed && value >= self.min))
+    }
+
+    /// A duration within the limits, in words.
+    pub(super) fn of_duration(&self) -> String {
+        format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", self.describe())
     }
 
     fn describe(&self) -> String {
@@ -199,8 +204,7 @@ impl<'t> Field<'t> {
 
     /// A duration in seconds.
     pub(super) fn duration(&self, bounds: Bounds) -> Option<f64> {
-        let allowed = format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", bounds.describe());
-        self.measure(&allowed, bounds, scalar::duration)
+        self.measure(&bounds.of_duration(), bounds, scalar::duration)
     }
 
     fn measure(&self, allowed: &str, bounds: Bounds, read: impl Fn(&str) -> Result<f64, Fault>) -> Option<f64> {

@@ -124,6 +124,11 @@ impl Diagnostics {
         Self { source, list }
     }
 
+    /// The mistakes of another file that the config names. Nothing of it is shown: it may be large, and its lines are long.
+    pub(crate) fn of_file(file: &str, list: Vec<Diagnostic>) -> Self {
+        Self::new(Arc::new(Source::new(file, "", None)), list)
+    }
+
     /// One mistake that has no place because the file could not be read.
     pub(super) fn unreadable(file: &str, message: String) -> Self {
         let diagnostic = Diagnostic {

@@ -6,6 +6,7 @@ use super::decode::{Bounds, Field, Section};
 use super::free::json;
 use super::headers;
 use super::hooks::{self, ResetKvCache, ServerProfiler};
+use super::readiness::{self, WaitForModel};
 use super::schema::ENDPOINT;
 use super::tree::Position;
 use super::url::Url;
@@ -15,10 +16,8 @@ use super::url::Url;
 pub struct Endpoint {
     /// Where the section begins.
     pub at: Position,
-    /// The address, taken apart.
-    pub url: Url,
-    /// The address as written, with a scheme.
-    pub url_text: String,
+    /// The addresses, at least one. All have the same scheme and the same credentials.
+    pub urls: Vec<Address>,
     /// Path that replaces the one of the API.
     pub path: Option<String>,
     /// Key for `Authorization: Bearer`.
@@ -41,10 +40,23 @@ pub struct Endpoint {
     pub use_legacy_max_tokens: Option<bool>,
     /// Whether the server's token counts were asked for.
     pub use_server_token_count: Option<bool>,
+    /// Whether `url_strategy: round_robin` is written.
+    pub url_strategy: bool,
+    /// Whether and how the run waits for the server.
+    pub wait_for_model: WaitForModel,
     /// The reset hook; `None` is off.
     pub reset_kv_cache: Option<ResetKvCache>,
     /// The profiler hook; `None` is off.
     pub server_profiler: Option<ServerProfiler>,
+}
+
+/// One address of the endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Address {
+    /// Taken apart.
+    pub url: Url,
+    /// As written, with a scheme.
+    pub text: String,
 }
 
 /// What becomes of a connection whose request has ended.
@@ -72,6 +84,9 @@ impl ConnectionReuse {
     }
 }
 
+/// Most addresses of an endpoint: each core has connections and counts of its own for each.
+const MAX_URLS: usize = 64;
+
 /// The other APIs of the format.
 const REFUSED_TYPES: [&str; 18] = [
     "audio_transcription",
@@ -96,7 +111,7 @@ const REFUSED_TYPES: [&str; 18] = [
 
 pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     let section = field.section(&ENDPOINT)?;
-    let url = url(&section);
+    let urls = urls(&section);
     if let Some(kind) = section.field("type") {
         kind.word(&[("chat", ())], &REFUSED_TYPES);
     }
@@ -113,10 +128,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         .field("headers")
         .map(|field| headers::decode(&field, session_header.as_deref()))
         .unwrap_or_default();
-    if let Some((url, _)) = &url
-        && url.credentials.is_some()
-        && section.field("api_key").is_some()
-    {
+    if urls.iter().flatten().any(|address| address.url.credentials.is_some()) && section.field("api_key").is_some() {
         section.report(
             "api_key",
             "the URL holds a user and password already, and both become `Authorization`; keep one",
@@ -141,11 +153,14 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     let server_profiler = section
         .field("server_profiler")
         .and_then(|field| hooks::server_profiler(&field));
-    let (url, url_text) = url?;
+    let url_strategy = section
+        .field("url_strategy")
+        .and_then(|field| field.word(&[("round_robin", ())], &[]));
+    let wait_for_model = readiness::decode(&section);
+    let urls = urls?;
     Some(Endpoint {
         at: section.start,
-        url,
-        url_text,
+        urls,
         path,
         api_key,
         timeout_s,
@@ -157,13 +172,15 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         session_header,
         use_legacy_max_tokens,
         use_server_token_count,
+        url_strategy: url_strategy.is_some(),
+        wait_for_model,
         reset_kv_cache,
         server_profiler,
     })
 }
 
-/// The one address, from `url` or `urls`, each a text or a list.
-fn url(section: &Section<'_>) -> Option<(Url, String)> {
+/// The addresses, from `url` or `urls`, each a text or a list.
+fn urls(section: &Section<'_>) -> Option<Vec<Address>> {
     if section.exclusive("url", "urls") {
         return None;
     }
@@ -174,33 +191,38 @@ fn url(section: &Section<'_>) -> Option<(Url, String)> {
         );
         return None;
     };
-    let is_list = field.node.scalar().is_none();
-    let mut fields = if is_list {
-        field.items("a URL or a list with one URL")?.collect()
-    } else {
-        vec![field.clone()]
-    };
-    if fields.len() > 1 {
-        field.refuse("several URLs", "write one");
-        // The others are checked all the same, so that all mistakes are known at once.
-        fields.iter().for_each(|field| drop(one_url(field)));
+    if field.node.scalar().is_some() {
+        return Some(vec![address(&field)?]);
+    }
+    let fields: Vec<Field<'_>> = field.items("a URL or a list of URLs")?.collect();
+    if fields.is_empty() || fields.len() > MAX_URLS {
+        field.mistake(&format!("at least one URL, and at most {MAX_URLS}"));
         return None;
     }
-    match fields.pop() {
-        Some(only) => one_url(&only),
-        None => {
-            field.mistake("at least one URL");
-            None
+    // All are read before any is given up on, so that all mistakes are known at once.
+    let read: Vec<Option<Address>> = fields.iter().map(address).collect();
+    let read: Vec<Address> = read.into_iter().collect::<Option<_>>()?;
+    let (first, others) = read.split_first().expect("there is at least one");
+    for (other, field) in others.iter().zip(&fields[1..]) {
+        if other.url.scheme != first.url.scheme {
+            field.report("this address and the first one differ in their scheme; use http for all or https for all");
+        }
+        if other.url.credentials != first.url.credentials {
+            field.report(
+                "this address and the first one differ in user or password; use the same for all, or `api_key`",
+            );
         }
     }
+    Some(read)
 }
 
-fn one_url(field: &Field<'_>) -> Option<(Url, String)> {
+fn address(field: &Field<'_>) -> Option<Address> {
     let text = field.scalar("a URL such as http://localhost:8000")?.text.trim();
     match Url::parse(text) {
         Ok(url) => {
             let scheme = if text.contains("://") { "" } else { "http://" };
-            Some((url, format!("{scheme}{text}")))
+            let text = format!("{scheme}{text}");
+            Some(Address { url, text })
         }
         Err(fault) => {
             field.report(format!("found {}; {fault}", field.found()));

@@ -93,7 +93,7 @@ fn hook_path(field: &Field<'_>) -> Option<String> {
     }
 }
 
-fn hook_path_fault(path: &str) -> Option<&'static str> {
+pub(super) fn hook_path_fault(path: &str) -> Option<&'static str> {
     let before_query = path.split('?').next().unwrap_or("");
     if path.contains("://") {
         Some("it must not be a URL or contain `://`")

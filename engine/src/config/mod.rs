@@ -8,18 +8,26 @@
 //! boolean is. A key is either read, refused by name ("not supported by ringload yet"), or unknown; none is passed over. What the
 //! values mean together is decided in [`plan`](crate::plan).
 
+mod adaptive;
+mod control_flags;
 mod dataset;
+mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod fixed_schedule;
 mod free;
 mod headers;
 mod hooks;
+mod limits;
 mod models;
 mod output;
 mod parse;
 mod phase_names;
 mod phases;
+mod ramp;
+mod rate;
+mod readiness;
 mod scalar;
 mod schema;
 mod secret;
@@ -34,19 +42,28 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use dataset::{Dataset, Delay, Length};
+pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
+pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
+pub use dataset::{Dataset, Delay, Length, Sampling};
+pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use endpoint::{ConnectionReuse, Endpoint};
+pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use limits::Limits;
 pub use output::{Artifacts, Ui};
-pub use phases::{Cancellation, Phase, PhaseKind, PhaseType};
+pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
+pub use ramp::{Ramp, RampStrategy};
+pub use rate::{Rate, RatePoint};
+pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
 pub use tree::Position;
 pub use url::Url;
 
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
-pub(crate) use secret::{REDACTED, is_credential_name, redact_url};
+pub use secret::redact_url;
+pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
@@ -77,6 +94,19 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// A mistake that shows only when the values are put together.
+    pub(crate) fn mistake(&self, at: Position, path: &str, message: String) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            line: at.line,
+            column: at.column,
+            path: path.to_owned(),
+            message,
+        };
+        Diagnostics::new(self.source.clone(), vec![diagnostic])
+    }
 }
 
 /// Reads a file, with the environment of the process for `${NAME}`.
@@ -249,7 +279,8 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
     let dataset = dataset::decode(section);
-    let phases = phases::decode(section);
+    let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
+    let phases = phases::decode(section, streaming);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);

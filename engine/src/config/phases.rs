@@ -1,7 +1,11 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
 use super::decode::{Bounds, Field, Section};
+use super::fixed_schedule::{self, ScheduleWindow};
+use super::limits::{self, Limits};
 use super::phase_names::{self, Identity};
+use super::ramp::{self, Ramp};
+use super::rate::{self, Rate};
 use super::schema::{CANCELLATION, PHASE};
 use super::tree::{Position, Value};
 
@@ -25,53 +29,87 @@ impl PhaseKind {
 }
 
 /// When requests of a phase start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PhaseType {
     /// Closed loop.
     Concurrency,
     /// Open loop with even gaps.
     Constant {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
     },
     /// Open loop with exponential gaps.
     Poisson {
         /// Requests per second.
-        rate: f64,
+        rate: Rate,
     },
+    /// Open loop with gamma-distributed gaps.
+    Gamma {
+        /// Requests per second.
+        rate: Rate,
+        /// Shape of the distribution.
+        smoothness: Option<f64>,
+    },
+    /// Open loop at the timestamps of the dataset.
+    FixedSchedule(ScheduleWindow),
     /// Open loop of users who send at even gaps of their own.
     UserCentric {
         /// Users at any time.
         users: u32,
-        /// Requests per second of all users together.
-        rate: f64,
+        /// Requests per second of all users together; one number.
+        rate: Rate,
     },
 }
 
 impl PhaseType {
     /// The word of the file.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
             Self::Constant { .. } => "constant",
             Self::Poisson { .. } => "poisson",
+            Self::FixedSchedule(_) => "fixed_schedule",
+            Self::Gamma { .. } => "gamma",
             Self::UserCentric { .. } => "user_centric",
         }
     }
 
     /// Requests per second of an open loop.
-    pub fn rate(self) -> Option<f64> {
+    pub fn rate(&self) -> Option<&Rate> {
         match self {
-            Self::Concurrency => None,
-            Self::Constant { rate } | Self::Poisson { rate } | Self::UserCentric { rate, .. } => Some(rate),
+            Self::Concurrency | Self::FixedSchedule(_) => None,
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Gamma { rate, .. }
+            | Self::UserCentric { rate, .. } => Some(rate),
         }
     }
 
     /// Users of a phase that counts them.
-    pub fn users(self) -> Option<u32> {
+    pub fn users(&self) -> Option<u32> {
         match self {
-            Self::UserCentric { users, .. } => Some(users),
+            Self::UserCentric { users, .. } => Some(*users),
             _ => None,
+        }
+    }
+}
+
+/// What becomes of an arrival that finds no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCap {
+    /// It waits, in order.
+    #[default]
+    Wait,
+    /// It is dropped.
+    Drop,
+}
+
+impl OnCap {
+    /// The word of the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Drop => "drop",
         }
     }
 }
@@ -98,8 +136,12 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// Load pattern.
     pub load: PhaseType,
+    /// How an open loop gets to its rate.
+    pub rate_ramp: Option<Ramp>,
     /// Most requests in flight.
     pub concurrency: Option<u32>,
+    /// What becomes of an arrival beyond them.
+    pub on_cap: Option<OnCap>,
     /// Requests to send.
     pub requests: Option<u64>,
     /// Conversations to run; one request each while datasets have one turn.
@@ -110,6 +152,8 @@ pub struct Phase {
     pub grace_period_s: Option<f64>,
     /// Simulated disconnects.
     pub cancellation: Option<Cancellation>,
+    /// Further limits.
+    pub limits: Limits,
     /// Whether the phase starts beside the drain of the one before.
     pub seamless: bool,
 }
@@ -130,8 +174,8 @@ const WARMUP: Prefill = Prefill {
     kind: PhaseKind::Warmup,
 };
 
-/// The phases in order; those with mistakes are missing.
-pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
+/// The phases in order; those with mistakes are missing. `streaming` is what the endpoint says, if it could be read.
+pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Phase> {
     // A short form beside the list is reported, and neither is trusted.
     if benchmark.exclusive("phases", "profiling") | benchmark.exclusive("phases", "warmup") {
         return Vec::new();
@@ -159,7 +203,7 @@ pub(super) fn decode(benchmark: &Section<'_>) -> Vec<Phase> {
     let read: Vec<(Option<Identity<'_>>, Option<Phase>)> = items
         .iter()
         .enumerate()
-        .map(|(index, (field, prefill))| one(field, *prefill, index == 0))
+        .map(|(index, (field, prefill))| one(field, *prefill, index == 0, streaming))
         .collect();
     let (identities, phases): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let list = benchmark
@@ -201,17 +245,30 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 3] = ["gamma", "fixed_schedule", "agentic_replay"];
+const REFUSED_TYPES: [&str; 1] = ["agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Concurrency,
     Constant,
     Poisson,
+    Gamma,
+    FixedSchedule,
     UserCentric,
 }
 
-fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Option<Identity<'t>>, Option<Phase>) {
+/// Smallest smoothness: gaps with 32 times the spread of exponential ones. Much below it nearly every gap is zero and the rest beyond any run.
+const SMOOTHNESS: Bounds = Bounds {
+    min: 0.001,
+    ..Bounds::NOT_NEGATIVE
+};
+
+fn one<'t>(
+    field: &Field<'t>,
+    prefill: Option<Prefill>,
+    is_first: bool,
+    streaming: Option<bool>,
+) -> (Option<Identity<'t>>, Option<Phase>) {
     let Some(section) = field.section(&PHASE) else {
         return (None, None);
     };
@@ -228,9 +285,16 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
         ));
     }
     let load = load(&section);
-    let concurrency = section
-        .field("concurrency")
-        .and_then(|field| field.integer(1, u32::MAX.into()));
+    let rate_ramp = section.field("rate_ramp").and_then(|field| ramp::decode(&field));
+    let written = section.field("concurrency");
+    let concurrency = written.as_ref().map(|field| field.integer(1, u32::MAX.into()));
+    // A closed loop without a number is one request at a time; an open loop without one has no cap.
+    let concurrency = match concurrency {
+        Some(read) => read,
+        None => matches!(load, Some(PhaseType::Concurrency)).then_some(1),
+    };
+    let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
+    let limits = limits::decode(&section, concurrency, streaming);
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())
@@ -246,7 +310,7 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     let duration_s = section
         .field("duration")
         .and_then(|field| field.duration(Bounds::POSITIVE.or_infinity()));
-    // A schedule ends with its last entry; it is refused by its type, and that is all there is to say.
+    // A schedule ends with its last entry.
     let is_schedule = section
         .field("type")
         .and_then(|field| field.node.scalar())
@@ -265,24 +329,21 @@ fn one<'t>(field: &Field<'t>, prefill: Option<Prefill>, is_first: bool) -> (Opti
     });
     let cancellation = section.field("cancellation").and_then(|field| cancellation(&field));
     let phase = (|| {
-        let load = load?;
-        // A closed loop without a number is one request at a time; an open loop without one has no cap.
-        let concurrency = match load {
-            PhaseType::Concurrency => concurrency.or(Some(1)),
-            _ => concurrency,
-        };
         Some(Phase {
             at: section.start,
             path: field.path.clone(),
             name: identity.name.as_ref()?.1.to_string(),
             kind: identity.kind?,
-            load,
+            load: load?,
+            rate_ramp,
             concurrency,
+            on_cap,
             requests,
             sessions,
             duration_s,
             grace_period_s,
             cancellation,
+            limits,
             seamless,
         })
     })();
@@ -295,59 +356,89 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("concurrency", Pattern::Concurrency),
         ("constant", Pattern::Constant),
         ("poisson", Pattern::Poisson),
+        ("gamma", Pattern::Gamma),
+        ("fixed_schedule", Pattern::FixedSchedule),
         ("user_centric", Pattern::UserCentric),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson, user_centric")
+        .required(
+            "type",
+            "allowed: concurrency, constant, poisson, gamma, user_centric, fixed_schedule",
+        )
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
-    let rate = section.field("rate");
-    // Beyond one request per nanosecond the clock has no different times left to give.
-    let limits = Bounds {
-        max: 1e9,
-        ..Bounds::POSITIVE
+    let smoothness = section.field("smoothness").map(|field| field.float(SMOOTHNESS));
+    let Some(pattern) = pattern else {
+        // Nothing is known about what a rate would mean, but a number that can be none is one.
+        rate::decode_constant(section);
+        return None;
     };
-    let value = rate.as_ref().and_then(|field| field.float(limits));
-    let pattern = pattern?;
+    if pattern != Pattern::Gamma && section.field("smoothness").is_some() {
+        section.report(
+            "smoothness",
+            "only gaps of type gamma have a smoothness; write type: gamma or remove the key",
+        );
+    }
+    if pattern != Pattern::FixedSchedule {
+        let kind = words
+            .iter()
+            .find(|(_, word)| *word == pattern)
+            .map_or("", |(word, _)| word);
+        fixed_schedule::report_foreign(section, kind);
+    }
     if pattern != Pattern::UserCentric && section.has("users") {
         section.report("users", "only a phase of type user_centric has users; remove the key");
     }
     match pattern {
+        Pattern::FixedSchedule => fixed_schedule::decode(section).map(PhaseType::FixedSchedule),
         Pattern::Concurrency => {
-            if rate.is_some() {
-                section.report(
-                    "rate",
-                    "a phase of type concurrency has no rate; use type: poisson or constant, or remove the key",
-                );
+            for key in ["rate", "rate_series", "rate_ramp"] {
+                if section.field(key).is_some() {
+                    let advice = "use type: constant, poisson or gamma, or remove the key";
+                    section.report(key, format!("a phase of type concurrency has no rate; {advice}"));
+                }
             }
             Some(PhaseType::Concurrency)
         }
-        Pattern::Constant | Pattern::Poisson if rate.is_none() && section.is_accounted_for("rate_series") => None,
-        Pattern::UserCentric => {
-            let users = section.required("users", "write how many users there are at any time, as in users: 10");
-            if rate.is_none() {
-                section.required(
-                    "rate",
-                    "write the requests per second of all users together, as in rate: 20",
-                );
-            }
-            let users = users?.integer(1, MAX_USERS.into())?;
-            check_users(section, users);
-            Some(PhaseType::UserCentric { users, rate: value? })
+        Pattern::Constant => rate::decode(section).map(|rate| PhaseType::Constant { rate }),
+        Pattern::Poisson => rate::decode(section).map(|rate| PhaseType::Poisson { rate }),
+        Pattern::UserCentric => user_centric(section),
+        Pattern::Gamma => {
+            let rate = rate::decode(section);
+            let smoothness = match smoothness {
+                Some(read) => Some(read?),
+                None => None,
+            };
+            Some(PhaseType::Gamma {
+                rate: rate?,
+                smoothness,
+            })
         }
-        Pattern::Constant | Pattern::Poisson if rate.is_none() => {
-            section.required("rate", "write the requests per second, as in rate: 20");
-            None
-        }
-        Pattern::Constant => value.map(|rate| PhaseType::Constant { rate }),
-        Pattern::Poisson => value.map(|rate| PhaseType::Poisson { rate }),
     }
 }
 
 /// Most users of a phase: each takes about a hundred bytes and their history.
 const MAX_USERS: u32 = 10_000_000;
 
-/// A phase that ends before every user has begun would measure another load than it says.
-fn check_users(section: &Section<'_>, users: u32) {
+/// Users at a rate of their own. Their number and what ends the phase belong together: a phase that ended before every user has begun would
+/// measure another load than it says.
+fn user_centric(section: &Section<'_>) -> Option<PhaseType> {
+    for key in ["rate_series", "rate_ramp"] {
+        if section.field(key).is_some() {
+            section.report(
+                key,
+                "users send at even gaps, so their rate is one number; write it as rate, or remove the key",
+            );
+        }
+    }
+    let users = section.required("users", "write how many users there are at any time, as in users: 10");
+    if section.field("rate").is_none() {
+        section.required(
+            "rate",
+            "write the requests per second of all users together, as in rate: 20",
+        );
+    }
+    let rate = rate::decode_constant(section);
+    let users: u32 = users?.integer(1, MAX_USERS.into())?;
     for key in ["requests", "sessions"] {
         if let Some(field) = section.field(key)
             && let Some(count) = field.integer::<u64>(1, u64::MAX.into())
@@ -358,6 +449,35 @@ fn check_users(section: &Section<'_>, users: u32) {
             ));
         }
     }
+    Some(PhaseType::UserCentric {
+        users,
+        rate: Rate::Constant(rate?),
+    })
+}
+
+/// What to do with arrivals beyond the cap, which must be there.
+fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
+    let kind = section.field("type").and_then(|field| field.node.scalar());
+    if kind.is_some_and(|kind| kind.text == "concurrency") {
+        field.report(
+            "a phase of type concurrency has no arrivals: a request starts when a slot is free; remove the key",
+        );
+    } else if ["concurrency", "prefill_concurrency"]
+        .iter()
+        .all(|&key| section.field(key).is_none() && !section.is_accounted_for(key))
+    {
+        field.report(
+            "without a cap every arrival starts at once; add `concurrency` or `prefill_concurrency`, or remove the key",
+        );
+    }
+    let choice = field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[]);
+    if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "user_centric") {
+        field.report("users wait for a slot, and those behind them too; remove the key");
+    }
+    if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "fixed_schedule") {
+        field.report("a fixed schedule sends each of its entries, late if need be; remove the key");
+    }
+    choice
 }
 
 fn cancellation(field: &Field<'_>) -> Option<Cancellation> {

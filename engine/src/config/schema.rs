@@ -119,19 +119,19 @@ pub(super) static ENDPOINT: Schema = Schema {
         "session_header",
         "use_legacy_max_tokens",
         "use_server_token_count",
+        "url_strategy",
+        "wait_for_model_timeout",
+        "wait_for_model_interval",
+        "wait_for_model_mode",
         "reset_kv_cache",
         "server_profiler",
     ],
     refused: &[
-        refused("url_strategy", &["round_robin"]),
         refused("per_chunk_usage", OFF),
         refused("template", NEVER),
         refused("request_content_type", &["application/json"]),
         refused("download_video_content", OFF),
         refused("uuid_and_strip", OFF),
-        refused("wait_for_model_timeout", &["0", "0.0", "0s"]),
-        refused("wait_for_model_interval", NEVER),
-        refused("wait_for_model_mode", NEVER),
         refused("aws_region", NEVER),
         refused("aws_profile", NEVER),
         refused("aws_service", NEVER),
@@ -166,6 +166,10 @@ pub(super) static DATASET: Schema = Schema {
         "turn_delay_ratio",
         "random_seed",
         "sampling",
+        "path",
+        "records",
+        "format",
+        "block_size",
     ],
     refused: &[
         refused("system_prompt", NEVER),
@@ -175,14 +179,18 @@ pub(super) static DATASET: Schema = Schema {
         refused("audio", NEVER),
         refused("video", NEVER),
         refused("rankings", NEVER),
-        refused("path", NEVER),
-        refused("records", NEVER),
-        refused("format", NEVER),
         refused("dataset", NEVER),
         refused("hf_subset", NEVER),
         refused("filters", NEVER),
         refused("synthesis", NEVER),
-        refused("block_size", NEVER),
+        refused("cache_bust", NEVER),
+        refused("prompt_batch_size", &["1"]),
+        refused("image_batch_size", &["1"]),
+        refused("audio_batch_size", &["1"]),
+        refused("video_batch_size", &["1"]),
+        refused("ignore_trace_delays", OFF),
+        refused("use_think_time_only", OFF),
+        refused("inter_turn_delay_cap_seconds", NEVER),
     ],
 };
 
@@ -222,38 +230,38 @@ pub(super) static PHASE: Schema = Schema {
         "sessions",
         "duration",
         "concurrency",
+        "concurrency_ramp",
+        "prefill_concurrency",
+        "prefill_ramp",
+        "failed_request_threshold",
+        "sla",
+        "adaptive_scale",
+        "adaptive_control_variable",
+        "adaptive_control_min",
+        "adaptive_control_max",
+        "adaptive_assessment_period",
+        "adaptive_min_completed_requests",
+        "adaptive_sustain_duration",
+        "adaptive_scale_strategy_type",
+        "adaptive_scale_step_policy",
+        "adaptive_scale_base_step",
+        "adaptive_scale_max_step_multiplier",
+        "adaptive_scale_step_percent",
+        "on_cap",
         "rate",
         "users",
+        "rate_series",
+        "rate_ramp",
+        "smoothness",
         "grace_period",
         "cancellation",
         "seamless",
+        "auto_offset",
+        "start_offset",
+        "end_offset",
     ],
     refused: &[
-        refused("prefill_concurrency", NEVER),
-        refused("concurrency_ramp", NEVER),
-        refused("prefill_ramp", NEVER),
-        refused("rate_ramp", NEVER),
-        refused("rate_series", NEVER),
-        refused("smoothness", NEVER),
-        refused("auto_offset", NEVER),
-        refused("start_offset", NEVER),
-        refused("end_offset", NEVER),
-        refused("on_cap", &["wait"]),
-        refused("sla", EMPTY),
         refused("timing_mode", NEVER),
-        refused("failed_request_threshold", NEVER),
-        refused("adaptive_scale", OFF),
-        refused("adaptive_control_variable", NEVER),
-        refused("adaptive_control_min", NEVER),
-        refused("adaptive_control_max", NEVER),
-        refused("adaptive_assessment_period", NEVER),
-        refused("adaptive_min_completed_requests", NEVER),
-        refused("adaptive_sustain_duration", NEVER),
-        refused("adaptive_scale_strategy_type", NEVER),
-        refused("adaptive_scale_step_policy", NEVER),
-        refused("adaptive_scale_base_step", NEVER),
-        refused("adaptive_scale_max_step_multiplier", NEVER),
-        refused("adaptive_scale_step_percent", NEVER),
         refused("trajectory_start_min_ratio", NEVER),
         refused("trajectory_start_max_ratio", NEVER),
         refused("burst_phase_starts", OFF),
@@ -267,6 +275,71 @@ pub(super) static PHASE: Schema = Schema {
 pub(super) static CANCELLATION: Schema = Schema {
     place: "benchmark.phases[].cancellation",
     keys: &["rate", "delay"],
+    refused: &[],
+};
+
+/// A ramp. It stands under several keys, so it is no home for misplaced ones.
+pub(super) static RAMP: Schema = Schema {
+    place: "benchmark.phases[].rate_ramp",
+    keys: &["duration", "strategy"],
+    refused: &[],
+};
+
+pub(super) static RATE_SERIES: Schema = Schema {
+    place: "benchmark.phases[].rate_series",
+    keys: &["points"],
+    refused: &[],
+};
+
+pub(super) static RATE_POINT: Schema = Schema {
+    place: "benchmark.phases[].rate_series.points[]",
+    keys: &["time_s", "qps"],
+    refused: &[],
+};
+
+/// `adaptive_scale` as a mapping.
+pub(super) static ADAPTIVE_SCALE: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale",
+    keys: &[
+        "enabled",
+        "control",
+        "strategy",
+        "sla",
+        "window",
+        "assessment_period",
+        "min_completed_requests",
+        "sustain_duration",
+        "control_variable",
+        "control_min",
+        "control_max",
+        "min_concurrency",
+        "max_concurrency",
+    ],
+    refused: &[],
+};
+
+pub(super) static ADAPTIVE_CONTROL: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale.control",
+    keys: &["variable", "min", "max"],
+    refused: &[],
+};
+
+pub(super) static ADAPTIVE_STRATEGY: Schema = Schema {
+    place: "benchmark.phases[].adaptive_scale.strategy",
+    keys: &[
+        "type",
+        "step_policy",
+        "base_step",
+        "max_step_multiplier",
+        "step_percent",
+    ],
+    refused: &[],
+};
+
+/// One service level in a list of them.
+pub(super) static SLA: Schema = Schema {
+    place: "benchmark.phases[].sla[]",
+    keys: &["metric_tag", "stat", "op", "threshold"],
     refused: &[],
 };
 
@@ -338,7 +411,7 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 18] = [
+static ALL: [&Schema; 20] = [
     &ENVELOPE,
     &MULTI_RUN,
     &BENCHMARK,
@@ -350,6 +423,8 @@ static ALL: [&Schema; 18] = [
     &PROMPTS,
     &PHASE,
     &CANCELLATION,
+    &RATE_SERIES,
+    &RATE_POINT,
     &ARTIFACTS,
     &RUNTIME,
     &TOKENIZER,

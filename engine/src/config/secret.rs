@@ -32,7 +32,7 @@ pub(crate) fn is_credential_name(name: &str) -> bool {
 }
 
 /// A URL fit to be shown: user, password and credential parameters of the query are masked.
-pub(crate) fn redact_url(url: &str) -> String {
+pub fn redact_url(url: &str) -> String {
     let mut shown = String::with_capacity(url.len());
     let rest = match url.split_once("://") {
         Some((scheme, rest)) => {

@@ -2,10 +2,13 @@
 
 use super::*;
 
+mod adaptive;
 mod document;
 mod endpoint;
+mod limits;
 mod phases;
 mod random;
+mod rates;
 mod sections;
 
 /// A complete config whose sections can be replaced.

@@ -31,7 +31,7 @@ fn profiler_hook() -> ProfilerHook {
 }
 
 /// Resets without sleeping. Gives the result and the waits that were asked for, in seconds.
-fn reset(client: &mut HookClient, hook: &ResetHook) -> (Result<(), HookError>, Vec<u64>) {
+fn reset(client: &HookClient, hook: &ResetHook) -> (Result<(), HookError>, Vec<u64>) {
     let mut waits = Vec::new();
     let result = client.reset(hook, |span| {
         waits.push(span.0 / 1_000_000_000);
@@ -50,7 +50,7 @@ fn assert_fit_for_a_message(error: &HookError) {
 #[test]
 fn a_call_is_a_post_with_the_users_headers_and_an_empty_body() {
     let server = Server::start(vec![status(200)]);
-    let mut client = client(&[&server]);
+    let client = client(&[&server]);
     client.profiler_stop(&profiler_hook()).expect("the server answered 200");
     let request = server.requests().remove(0).to_ascii_lowercase();
     let (head, body) = request.split_once("\r\n\r\n").expect("the head ends");
@@ -72,7 +72,7 @@ fn framing_headers_of_the_user_are_left_out() {
     let headers = headers
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-    let mut client = HookClient::new(vec![server.origin.clone()], headers, None);
+    let client = HookClient::new(vec![server.origin.clone()], headers, None);
     client.profiler_stop(&profiler_hook()).expect("the server answered 200");
     let request = server.requests().remove(0).to_ascii_lowercase();
     assert!(
@@ -89,11 +89,14 @@ fn framing_headers_of_the_user_are_left_out() {
 fn s35_a_busy_server_is_asked_again_until_it_resets() {
     for busy in [409, 423, 429, 503] {
         let server = Server::start(vec![status(busy), status(busy), status(200)]);
-        let mut client = client(&[&server]);
-        let (result, waits) = reset(&mut client, &reset_hook());
+        let client = client(&[&server]);
+        let (result, waits) = reset(&client, &reset_hook());
         assert_eq!((result, waits), (Ok(()), vec![1, 2]));
         let report = &client.reports()[0];
-        assert_eq!((report.attempts, report.status, report.succeeded), (3, Some(200), true));
+        assert_eq!(
+            (report.attempts, report.status, report.succeeded()),
+            (3, Some(200), true)
+        );
         assert_eq!(server.requests().len(), 3);
     }
 }
@@ -108,8 +111,8 @@ fn s35_any_other_status_is_fatal_at_once_and_says_what_to_do() {
         (500, ""),
     ] {
         let server = Server::start(vec![answer(code, "", "body-text")]);
-        let mut client = client(&[&server]);
-        let (result, waits) = reset(&mut client, &reset_hook());
+        let client = client(&[&server]);
+        let (result, waits) = reset(&client, &reset_hook());
         let error = result.expect_err("the status is an error");
         assert_fit_for_a_message(&error);
         let text = error.to_string();
@@ -134,14 +137,14 @@ fn a_2xx_that_says_success_false_is_busy_and_any_other_body_is_fine() {
         busy.clone(),
         answer(200, "", r#"{"success": true}"#),
     ]);
-    assert_eq!(reset(&mut client(&[&server]), &reset_hook()), (Ok(()), vec![1, 2]));
+    assert_eq!(reset(&client(&[&server]), &reset_hook()), (Ok(()), vec![1, 2]));
 
     let single = ResetHook {
         retry_budget: Nanos::ZERO,
         ..reset_hook()
     };
     let server = Server::start(vec![busy]);
-    let (result, _) = reset(&mut client(&[&server]), &single);
+    let (result, _) = reset(&client(&[&server]), &single);
     let error = result.expect_err("the budget is spent");
     assert_fit_for_a_message(&error);
     assert!(error.to_string().contains("\"success\": false"), "{error}");
@@ -149,7 +152,7 @@ fn a_2xx_that_says_success_false_is_busy_and_any_other_body_is_fine() {
     let long = format!("{{\"success\": false, \"filler\": \"{}\"}}", "x".repeat(70_000));
     for body in ["", "ok", "[1]", r#"{"success": "false"}"#, r#"{"ok": false}"#, &long] {
         let server = Server::start(vec![answer(200, "", body)]);
-        let (result, waits) = reset(&mut client(&[&server]), &single);
+        let (result, waits) = reset(&client(&[&server]), &single);
         assert_eq!((result, waits), (Ok(()), vec![]), "body of {} bytes", body.len());
     }
 }
@@ -157,15 +160,15 @@ fn a_2xx_that_says_success_false_is_busy_and_any_other_body_is_fine() {
 #[test]
 fn a_connection_that_closes_or_is_refused_is_tried_again() {
     let server = Server::start(vec![Answer::Close, status(200)]);
-    assert_eq!(reset(&mut client(&[&server]), &reset_hook()), (Ok(()), vec![1]));
+    assert_eq!(reset(&client(&[&server]), &reset_hook()), (Ok(()), vec![1]));
 
     let gone = Server::start(vec![]);
-    let mut client = client(&[&gone]);
+    let client = client(&[&gone]);
     let single = ResetHook {
         retry_budget: Nanos::from_millis(1_500),
         ..reset_hook()
     };
-    let (result, waits) = reset(&mut client, &single);
+    let (result, waits) = reset(&client, &single);
     let error = result.expect_err("nobody listens");
     assert!(matches!(&error, HookError::GaveUp { attempts: 2, .. }), "{error:?}");
     assert!(error.to_string().starts_with("gave up after 2 attempts in "), "{error}");
@@ -181,8 +184,8 @@ fn s37_a_server_that_hangs_in_head_or_body_is_left_after_the_timeout() {
     };
     for written in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody"] {
         let server = Server::start(vec![Answer::BytesAndHang(written.to_owned())]);
-        let mut client = client(&[&server]);
-        let (result, _) = reset(&mut client, &hook);
+        let client = client(&[&server]);
+        let (result, _) = reset(&client, &hook);
         let error = result.expect_err("no complete answer came");
         assert!(error.to_string().contains("timed out after 60.000 ms"), "{error}");
         let took = client.reports()[0].duration;
@@ -199,7 +202,7 @@ fn s39_a_redirect_is_an_error_that_shows_where_to_but_no_secret() {
             &elsewhere.origin[7..]
         );
         let server = Server::start(vec![answer(code, &location, "body-text")]);
-        let (result, waits) = reset(&mut client(&[&server]), &reset_hook());
+        let (result, waits) = reset(&client(&[&server]), &reset_hook());
         let error = result.expect_err("a redirect is refused");
         assert_fit_for_a_message(&error);
         let text = error.to_string();
@@ -210,7 +213,7 @@ fn s39_a_redirect_is_an_error_that_shows_where_to_but_no_secret() {
         assert_eq!((waits, elsewhere.requests().len()), (vec![], 0));
     }
     let server = Server::start(vec![status(302)]);
-    let (result, _) = reset(&mut client(&[&server]), &reset_hook());
+    let (result, _) = reset(&client(&[&server]), &reset_hook());
     assert!(
         result
             .expect_err("a redirect is refused")
@@ -222,12 +225,12 @@ fn s39_a_redirect_is_an_error_that_shows_where_to_but_no_secret() {
 #[test]
 fn an_interrupted_wait_ends_the_reset() {
     let server = Server::start(vec![status(503), status(200)]);
-    let mut client = client(&[&server]);
+    let client = client(&[&server]);
     let result = client.reset(&reset_hook(), |_| Waited::Interrupted);
     assert!(matches!(result, Err(HookError::Interrupted { .. })), "{result:?}");
     assert_eq!(server.requests().len(), 1);
     assert_eq!(
-        (client.reports()[0].attempts, client.reports()[0].succeeded),
+        (client.reports()[0].attempts, client.reports()[0].succeeded()),
         (1, false)
     );
 }
@@ -239,8 +242,8 @@ fn resets_go_to_each_origin_once_and_stop_at_the_first_that_fails() {
         Server::start(vec![status(400)]),
         Server::start(vec![status(200)]),
     );
-    let mut client = client(&[&a, &a, &b, &c]);
-    assert!(reset(&mut client, &reset_hook()).0.is_err());
+    let client = client(&[&a, &a, &b, &c]);
+    assert!(reset(&client, &reset_hook()).0.is_err());
     assert_eq!((a.requests().len(), b.requests().len(), c.requests().len()), (1, 1, 0));
 }
 
@@ -248,7 +251,7 @@ fn resets_go_to_each_origin_once_and_stop_at_the_first_that_fails() {
 fn s32_a_start_that_fails_is_taken_back_in_reverse_order_where_it_worked() {
     let (a, b) = (Server::start(vec![status(200); 2]), Server::start(vec![status(200); 2]));
     let c = Server::start(vec![status(500), status(200)]);
-    let mut client = client(&[&a, &b, &c]);
+    let client = client(&[&a, &b, &c]);
     let error = client
         .profiler_start(&profiler_hook())
         .expect_err("the third start fails");
@@ -256,8 +259,8 @@ fn s32_a_start_that_fails_is_taken_back_in_reverse_order_where_it_worked() {
     assert_eq!(a.paths(), ["/start_profile", "/stop_profile"]);
     assert_eq!(b.paths(), ["/start_profile", "/stop_profile"]);
     assert_eq!(c.paths(), ["/start_profile"]);
-    let calls: Vec<_> = client
-        .reports()
+    let reports = client.reports();
+    let calls: Vec<_> = reports
         .iter()
         .map(|report| (report.what, report.origin.as_str()))
         .collect();
@@ -286,7 +289,7 @@ fn a_start_whose_answer_is_lost_is_taken_back_too() {
 #[test]
 fn a_start_that_nobody_received_has_nothing_to_take_back() {
     let gone = Server::start(vec![]);
-    let mut client = client(&[&gone]);
+    let client = client(&[&gone]);
     client.profiler_start(&profiler_hook()).expect_err("nobody listens");
     assert_eq!(client.reports().len(), 1);
 }
@@ -345,16 +348,14 @@ fn a_stop_is_attempted_everywhere_and_all_failures_are_told() {
 
 #[test]
 fn what_cannot_be_sent_is_said_and_not_retried() {
-    let mut tls = HookClient::new(vec!["https://127.0.0.1:1".to_owned()], vec![], None);
-    let (result, waits) = reset(&mut tls, &reset_hook());
+    let tls = HookClient::new(vec!["https://127.0.0.1:1".to_owned()], vec![], None);
+    let (result, waits) = reset(&tls, &reset_hook());
     assert!(matches!(&result, Err(HookError::Unsendable { .. })), "{result:?}");
     assert_eq!(waits, [0; 0]);
 
     let headers = vec![("bad name".to_owned(), SECRET.to_owned())];
-    let mut malformed = HookClient::new(vec!["http://127.0.0.1:1".to_owned()], headers, None);
-    let error = reset(&mut malformed, &reset_hook())
-        .0
-        .expect_err("the header is malformed");
+    let malformed = HookClient::new(vec!["http://127.0.0.1:1".to_owned()], headers, None);
+    let error = reset(&malformed, &reset_hook()).0.expect_err("the header is malformed");
     assert!(matches!(&error, HookError::Unsendable { .. }), "{error:?}");
     assert_fit_for_a_message(&error);
 }

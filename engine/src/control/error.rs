@@ -30,11 +30,22 @@ impl Hook {
         match self {
             Self::ResetKvCache => {
                 "the server has no such route: vLLM serves /reset_prefix_cache only with VLLM_SERVER_DEV_MODE=1, \
-                 SGLang calls it /flush_cache; see endpoint.reset_kv_cache.path"
+                 SGLang calls it /flush_cache (--server-preset sglang); any other path goes into endpoint.reset_kv_cache.path"
             }
             Self::ProfilerStart | Self::ProfilerStop => {
-                "the server has no such route: vLLM serves it only when a profiler is configured; \
-                 see endpoint.server_profiler.start_path and stop_path"
+                "the server has no such route: vLLM serves it only when a profiler is configured \
+                 (--profiler-config, in older versions VLLM_TORCH_PROFILER_DIR); \
+                 any other path goes into endpoint.server_profiler.start_path and stop_path"
+            }
+        }
+    }
+
+    /// What to do about a server that refuses the call as it stands.
+    fn refused_advice(self) -> &'static str {
+        match self {
+            Self::ResetKvCache => ": SGLang refuses to flush while requests run or wait; let other load end first",
+            Self::ProfilerStart | Self::ProfilerStop => {
+                ": a profiler may be on already, or none is configured; the server's log says which"
             }
         }
     }
@@ -195,6 +206,7 @@ impl HookError {
 
 fn advice(status: u16, hook: Hook) -> String {
     match status {
+        400 => hook.refused_advice().to_owned(),
         401 | 403 => ": the server refused the credentials, check the API key and endpoint.headers".to_owned(),
         404 | 405 | 501 => format!(": {}", hook.missing_route_advice()),
         409 | 423 | 429 | 503 => ": the server is busy".to_owned(),

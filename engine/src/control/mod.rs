@@ -5,11 +5,16 @@
 
 mod client;
 mod error;
+mod log;
 mod origin;
+mod readiness;
 mod retry;
+mod sender;
 
 #[cfg(test)]
 mod test_server;
 
-pub use client::{HookClient, HookReply, HookReport, Waited};
+pub use client::{HookClient, HookReply, Waited};
 pub use error::{Effect, Hook, HookCallName, HookError};
+pub use log::{CallEnd, HookReport};
+pub use readiness::{NotReady, ReadinessClient};

@@ -1,4 +1,4 @@
-//! When a failed reset is tried again: the law alone, without a clock.
+//! When a failed call is tried again: the laws alone, without a clock.
 
 use crate::units::Nanos;
 
@@ -40,6 +40,26 @@ impl RetryLaw {
         }
         self.next_wait = (wait + wait).min(LONGEST_WAIT);
         Step::RetryAfter(wait)
+    }
+}
+
+/// Probes at a steady pace until a deadline: none starts at or after it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProbeLaw {
+    /// From the end of a probe to the start of the next.
+    pub(super) interval: Nanos,
+    /// From the start of the first probe to the deadline.
+    pub(super) timeout: Nanos,
+}
+
+impl ProbeLaw {
+    /// The step after a probe failed `elapsed` after the first one started.
+    pub(super) fn after_failure(self, elapsed: Nanos) -> Step {
+        if elapsed + self.interval >= self.timeout {
+            Step::GiveUp
+        } else {
+            Step::RetryAfter(self.interval)
+        }
     }
 }
 
@@ -93,5 +113,20 @@ mod tests {
                 Step::RetryAfter(_)
             ));
         }
+    }
+
+    #[test]
+    fn probes_keep_their_pace_and_end_before_the_deadline() {
+        let law = ProbeLaw {
+            interval: Nanos::from_secs(5),
+            timeout: Nanos::from_secs(12),
+        };
+        let after = |seconds| law.after_failure(Nanos::from_secs(seconds));
+        assert_eq!(
+            (after(0), after(6)),
+            (Step::RetryAfter(law.interval), Step::RetryAfter(law.interval))
+        );
+        // The next would start at the deadline.
+        assert_eq!((after(7), after(12)), (Step::GiveUp, Step::GiveUp));
     }
 }

@@ -1,5 +1,6 @@
 //! Events in, actions out: the whole vocabulary between the phase machine and its shell.
 
+use super::adaptive::Window;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -65,6 +66,13 @@ pub enum Event {
         /// Credits that were taken by a core.
         sent: u64,
     },
+    /// Answer to [`Action::Assess`]: what ended in the phase since the last one.
+    Assessed {
+        /// The phase.
+        phase: PhaseId,
+        /// The requests.
+        window: Window,
+    },
     /// Answer to [`Action::CallHook`].
     HookAnswered {
         /// The call.
@@ -85,12 +93,26 @@ pub enum Action {
         phase: PhaseId,
     },
     /// Let the phase have this many requests in flight over all cores (`u32::MAX`: no limit). Zero until the first one, which may come
-    /// long after [`Action::StartPhase`] if requests of earlier phases hold all slots. Never falls during a phase.
+    /// long after [`Action::StartPhase`] if requests of earlier phases hold all slots. Falls during a phase only if a controller moves it;
+    /// nothing is cut then.
     SetLimit {
         /// The phase.
         phase: PhaseId,
         /// Slots over all cores.
         limit: u32,
+    },
+    /// Let this many requests of the run be in prefill over all cores, from now on: started and without content, those that earlier phases
+    /// left behind included. Given for phases with a prefill limit only, before the first [`Action::SetLimit`]. It falls as that does.
+    SetPrefillLimit {
+        /// The phase.
+        phase: PhaseId,
+        /// Prefills over all cores.
+        limit: u32,
+    },
+    /// Answer with [`Event::Assessed`]: the controller of the phase wants to know how it went.
+    Assess {
+        /// The phase.
+        phase: PhaseId,
     },
     /// Take back every credit that no core has taken, and answer with [`Event::IssuingStopped`].
     StopIssuing {
@@ -124,6 +146,8 @@ pub enum StopReason {
     Requests,
     /// `duration` passed.
     Duration,
+    /// Its controller had found what it looked for, or knew that it never would.
+    Adaptive,
     /// The run was interrupted or failed.
     Interrupted,
 }

@@ -8,7 +8,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::machine::MachineSettings;
 use super::simulation::{HookScript, Reply, World, ms, profiling, warmup};
-use crate::plan::{Arrival, DrainRule, PhaseKind, PhasePlan};
+use crate::plan::{Arrival, DrainRule, PhaseKind, PhasePlan, RampStrategy};
 use crate::units::Nanos;
 
 const WORKFLOWS: u64 = 3_000;
@@ -46,8 +46,8 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     };
     let rate = 1.0 + dice.up_to(60) as f64;
     match dice.up_to(3) {
-        0 => plan = plan.arriving(Arrival::Constant { rate }),
-        1 => plan = plan.arriving(Arrival::Poisson { rate }),
+        0 => plan = plan.arriving(Arrival::constant(rate)),
+        1 => plan = plan.arriving(Arrival::poisson(rate)),
         // A closed loop without a cap would send its whole budget in the first instant, and without a budget never stop.
         _ => plan = plan.cap(1 + dice.up_to(9) as u32),
     }
@@ -61,8 +61,24 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
         1 if plan.stop.duration.is_some() => DrainRule::Grace(ms(dice.up_to(2_000))),
         _ => DrainRule::WhileProgressing,
     };
+    let strategy = [RampStrategy::Linear, RampStrategy::Exponential, RampStrategy::Poisson][dice.up_to(2) as usize];
+    if plan.concurrency.is_some() && dice.one_in(4) {
+        plan = plan.ramped(ms(1 + dice.up_to(2_000)), strategy);
+    }
+    if dice.one_in(3) {
+        plan = plan.prefilling(1 + dice.up_to(5) as u32);
+        if dice.one_in(2) {
+            plan = plan.prefill_ramped(ms(1 + dice.up_to(2_000)), strategy);
+        }
+    }
+    if dice.one_in(6) {
+        plan = plan.failing_at(dice.up_to(10) as f64 / 10.0);
+    }
     if position > 0 && dice.one_in(2) {
         plan = plan.seamless();
+    }
+    if dice.one_in(2) {
+        plan = plan.dropping();
     }
     if dice.one_in(3) {
         plan = plan.cancelling(dice.up_to(10) as f64 / 10.0, ms(1 + dice.up_to(400)));
@@ -77,6 +93,10 @@ fn random_reply(dice: &Dice) -> Reply {
         1 => Reply::After(ms(20_000)),
         2 | 3 => Reply::Failure(ms(dice.up_to(50))),
         4 => Reply::After(Nanos::ZERO),
+        5..=12 => {
+            let first = ms(dice.up_to(400));
+            Reply::Stream(first, first + ms(dice.up_to(400)))
+        }
         _ => Reply::After(ms(1 + dice.up_to(800))),
     }
 }
@@ -91,6 +111,7 @@ fn explore(seed: u64) {
     }
     let settings = MachineSettings {
         drain_stall_timeout: ms(500 + dice.up_to(5_000)),
+        seed,
     };
     let hooks: Vec<HookScript> = (0..12)
         .map(|_| HookScript {
@@ -113,17 +134,18 @@ fn explore(seed: u64) {
     let run = world.run();
 
     let all_started = (0..plans.len()).all(|index| run.started(index));
-    let cut_short = run.outcome.interrupted || run.outcome.failure.is_some();
+    let cut_short = run.outcome.interrupted || run.outcome.failure.is_some() || run.outcome.threshold_missed.is_some();
     assert!(
         all_started || cut_short,
         "a run without reason to stop early left phases out"
     );
     for (index, plan) in plans.iter().enumerate().filter(|&(index, _)| run.started(index)) {
         let summary = run.phase(index);
-        if plan.drain == DrainRule::Unbounded && !run.outcome.interrupted {
+        let ended_early = run.outcome.interrupted || run.outcome.threshold_missed.is_some();
+        if plan.drain == DrainRule::Unbounded && !ended_early {
             assert_eq!(summary.tally.truncated, 0, "phase {index} may not cut");
         }
-        if let (Some(requests), None, false) = (plan.stop.requests, plan.stop.duration, run.outcome.interrupted) {
+        if let (Some(requests), None, false) = (plan.stop.requests, plan.stop.duration, ended_early) {
             assert_eq!(summary.tally.sent, requests, "phase {index} sends exactly its requests");
         }
     }

@@ -1,8 +1,10 @@
 //! The phase machine: which phase runs, what it may have in flight, when it stops, and when the run is over.
 
+use super::adaptive::AdaptiveReport;
 use super::event::{Action, Event, HookCall, PhaseSummary, StopReason};
 use super::phase_run::{PhaseRun, PhaseState};
 use super::profiler::{Acquired, Profiler};
+use crate::id::PhaseId;
 use crate::plan::{PhaseKind, PhasePlan};
 use crate::units::Nanos;
 
@@ -11,12 +13,15 @@ use crate::units::Nanos;
 pub struct MachineSettings {
     /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
     pub drain_stall_timeout: Nanos,
+    /// Root of the draws of ramps.
+    pub seed: u64,
 }
 
 impl Default for MachineSettings {
     fn default() -> Self {
         Self {
             drain_stall_timeout: Nanos::from_secs(300),
+            seed: 0,
         }
     }
 }
@@ -28,6 +33,8 @@ pub struct RunOutcome {
     pub interrupted: bool,
     /// Why the run failed, in one line. `None`: it did not.
     pub failure: Option<String>,
+    /// Which phase had more failures than its `failed_request_threshold` allows, in one line: that ended the run.
+    pub threshold_missed: Option<String>,
     /// What went wrong without failing the run, one line each.
     pub warnings: Vec<String>,
 }
@@ -42,8 +49,12 @@ pub struct RunOutcome {
 ///
 /// - a phase waits for *all* earlier ones to be complete; a seamless phase only for its predecessor to have stopped sending
 ///   (`may_begin`), so at most one phase sends at any time;
-/// - requests of earlier phases that are still in flight occupy slots of the sending phase (`raise_limits`);
-/// - a drain ends as its rule says, or at once when the user ends the run (`cut_drains`);
+/// - requests of earlier phases that are still in flight occupy slots of the sending phase, and ramps give it its slots one by one
+///   (`set_limits`);
+/// - a drain ends as its rule says, or at once when the run is cut short (`cut_drains`);
+/// - the controller of a phase that has one asks for its figures once per period, moves a limit by them, and may end the sending
+///   (`ask_for_windows`);
+/// - too many failures in a phase that says how many are too many cut the run short as the user would (`watch_failures`);
 /// - the server profiler runs from before the first until after the last request of the phases that own it (`profiler.rs`).
 ///
 /// The limit of a phase is zero until the first [`Action::SetLimit`].
@@ -65,8 +76,8 @@ enum Course {
     NotBegun,
     /// Phases start as their turn comes, drain and end by their own rules.
     Onward,
-    /// The user wants out: what is in flight is cut.
-    Interrupted,
+    /// The user wants out, or too much has failed: what is in flight is cut.
+    CutShort,
     /// [`Action::RunEnded`] was given.
     Ended,
 }
@@ -92,7 +103,7 @@ impl Machine {
             );
         }
         Self {
-            phases: phases.iter().map(PhaseRun::new).collect(),
+            phases: phases.iter().map(|phase| PhaseRun::new(phase, settings.seed)).collect(),
             next: 0,
             settings,
             profiler: profiler.then(Profiler::new),
@@ -113,10 +124,20 @@ impl Machine {
         }
         match event {
             Event::Tick => {}
-            Event::Progress { phase, tally } => self.phases[phase.index()].observe(tally),
+            Event::Progress { phase, tally } => {
+                self.phases[phase.index()].observe(tally);
+                self.watch_failures(phase.index(), actions);
+            }
             Event::CreditsExhausted { phase, issued } => self.phases[phase.index()].credits_exhausted(issued),
             Event::IssuingStopped { phase, sent } => {
                 self.phases[phase.index()].issuing_stopped(sent, self.settings.drain_stall_timeout, now);
+            }
+            Event::Assessed { phase, window } => {
+                let run = &mut self.phases[phase.index()];
+                if run.assess(window, now) {
+                    run.stop_issuing(StopReason::Adaptive);
+                    actions.push(Action::StopIssuing { phase });
+                }
             }
             Event::HookAnswered { call, result } => self.hook_answered(call, result, now, actions),
             Event::Interrupted => self.interrupt(actions),
@@ -151,7 +172,8 @@ impl Machine {
         while self.finish_sending(now) || self.start_next(now, actions) || self.complete_drained(now, actions) {}
         self.stop_expired(now, actions);
         self.cut_drains(now, actions);
-        self.raise_limits(actions);
+        self.ask_for_windows(now, actions);
+        self.set_limits(now, actions);
         self.end_if_done(actions);
     }
 
@@ -258,7 +280,7 @@ impl Machine {
     }
 
     fn cut_drains(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let run_is_over = self.course == Course::Interrupted;
+        let run_is_over = self.course == Course::CutShort;
         let silent_since = Nanos(now.0.saturating_sub(self.settings.drain_stall_timeout.0));
         for phase in &mut self.phases[..self.next] {
             let id = phase.plan.id;
@@ -273,26 +295,36 @@ impl Machine {
         }
     }
 
-    /// Gives the sending phase the slots that earlier phases do not hold. Requests of any earlier phase count, capped or not; a phase
-    /// without a cap of its own takes what it wants. The limit grows as they return and never falls.
-    fn raise_limits(&mut self, actions: &mut Vec<Action>) {
+    /// Gives the sending phase the slots that its ramp has reached and that earlier phases do not hold. Requests of any earlier phase count,
+    /// capped or not; a phase without a cap of its own takes what it wants. Limits grow with time and returns; they fall only
+    /// where a controller lowers them.
+    fn set_limits(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let leftover: u64 = self.phases[..self.next].iter().map(PhaseRun::leftover).sum();
-        let Some(phase) = self.last_started() else {
+        let Some(run) = self.last_started() else {
             return;
         };
-        if !matches!(phase.state, PhaseState::Sending(_)) {
-            return;
+        let phase = run.plan.id;
+        if let Some(limit) = run.prefill_limit_changed(now) {
+            actions.push(Action::SetPrefillLimit { phase, limit });
         }
-        let wanted = match phase.plan.concurrency {
-            None => u32::MAX,
-            Some(cap) => cap.get().saturating_sub(u32::try_from(leftover).unwrap_or(u32::MAX)),
-        };
-        if let Some(limit) = phase.raise_limit(wanted) {
-            actions.push(Action::SetLimit {
-                phase: phase.plan.id,
-                limit,
-            });
+        if let Some(limit) = run.limit_changed(leftover, now) {
+            actions.push(Action::SetLimit { phase, limit });
         }
+    }
+
+    /// The controller of the sending phase looks at its figures once per period.
+    fn ask_for_windows(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        if let Some(run) = self.last_started()
+            && run.must_assess(now)
+        {
+            actions.push(Action::Assess { phase: run.plan.id });
+        }
+    }
+
+    /// What the controllers of the phases that started leave behind.
+    pub fn adaptive_reports(&self) -> Vec<(PhaseId, AdaptiveReport)> {
+        let report = |run: &PhaseRun| Some((run.plan.id, run.adaptive_report()?));
+        self.phases.iter().filter_map(report).collect()
     }
 
     fn end_if_done(&mut self, actions: &mut Vec<Action>) {
@@ -348,11 +380,26 @@ impl Machine {
     }
 
     fn interrupt(&mut self, actions: &mut Vec<Action>) {
-        if matches!(self.course, Course::Interrupted | Course::Ended) {
+        if self.course != Course::Ended {
+            self.outcome.interrupted = true;
+            self.cut_short(actions);
+        }
+    }
+
+    fn watch_failures(&mut self, index: usize, actions: &mut Vec<Action>) {
+        if self.course == Course::Onward
+            && let Some(line) = self.phases[index].failures_beyond_threshold()
+        {
+            self.outcome.threshold_missed = Some(line);
+            self.cut_short(actions);
+        }
+    }
+
+    fn cut_short(&mut self, actions: &mut Vec<Action>) {
+        if self.course != Course::Onward {
             return;
         }
-        self.course = Course::Interrupted;
-        self.outcome.interrupted = true;
+        self.course = Course::CutShort;
         self.skip_rest(actions);
         // Requests in flight are cut when the answer has frozen their number, so that none starts behind the cut.
         if let Some(phase) = self.last_started()

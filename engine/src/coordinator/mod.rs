@@ -1,6 +1,8 @@
 //! The phase machine and the pacer as pure values, and the thread that gives them time.
 
+mod adaptive;
 mod event;
+mod limit_ramp;
 mod live;
 mod machine;
 mod pacer;
@@ -18,9 +20,10 @@ mod scenarios;
 #[cfg(test)]
 mod simulation;
 
+pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status, Window, WindowTotals};
 pub use event::{Action, Event, HookCall, PhaseSummary, StopReason, Tally};
 pub use machine::{Machine, MachineSettings, RunOutcome};
 pub use pacer::{ImageCursor, Pacer};
 
 pub(crate) use live::LiveBoard;
-pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, gate_capacity, tally};
+pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

@@ -1,45 +1,62 @@
 //! Which credits a phase has, and when each is due: an absolute schedule as a value.
 
+mod gaps;
+mod integrated_rate;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
+
+use gaps::UnitArrivals;
+use integrated_rate::IntegratedRate;
 
 use super::stream::{Purpose, Stream};
 use super::users::UserStarts;
 use crate::credit::{Cancellations, Credit};
-use crate::plan::{Arrival, Conversations, PhasePlan};
+use crate::plan::{Arrival, Conversations, PhasePlan, Sampler, Schedule};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
 ///
-/// Requests take entries in order, wrapping, and a phase goes on where the previous one stopped. Phases overlap while they drain, but
-/// never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
+/// Requests take entries in the order of the dataset's sampling, and a phase goes on where the previous one stopped. Phases overlap while they
+/// drain, but never while they send, so the cursor of a phase is known when it starts: see [`Pacer::cursor_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageCursor {
-    next: u32,
-    entries: NonZeroU32,
+    position: u64,
+    order: Sampler,
 }
 
 impl ImageCursor {
-    /// The beginning of a dataset with this many entries.
+    /// The beginning of a dataset with this many entries that is taken as it stands.
     pub fn new(entries: NonZeroU32) -> Self {
-        Self { next: 0, entries }
+        Self::in_order(Sampler::sequential(entries))
+    }
+
+    /// The beginning of an order.
+    pub fn in_order(order: Sampler) -> Self {
+        Self { position: 0, order }
     }
 
     /// The cursor after `count` more requests.
     pub fn advanced(self, count: u64) -> Self {
-        let entries = u64::from(self.entries.get());
-        let next = (u64::from(self.next) + count % entries) % entries;
         Self {
-            next: u32::try_from(next).expect("a remainder of a division by a u32 fits a u32"),
+            position: self.position.wrapping_add(count),
             ..self
         }
     }
 
+    /// The cursor's position in the order.
+    pub fn position(self) -> u64 {
+        self.position
+    }
+
     /// Index of the entry that the next request takes.
     pub fn image(self) -> u32 {
-        self.next
+        self.order.entry(self.position)
     }
 }
+
+/// Overdue arrivals that are counted one by one: a second's work.
+const COUNTED_OVERDUE: u64 = 10_000_000;
 
 /// The credits of one phase in sequence, an iterator over absolute times.
 ///
@@ -61,16 +78,13 @@ pub struct Pacer {
 #[derive(Debug, Clone)]
 enum Arrivals {
     ClosedLoop,
-    Constant {
-        rate: f64,
+    /// The gaps and the rate know nothing of each other: a change of the rate changes no draw.
+    AtRate {
+        unit: UnitArrivals,
+        rate: IntegratedRate,
     },
-    Poisson {
-        rate: f64,
-        draws: Stream,
-        /// Sum of unit-mean draws: the arrival's time in units of the mean gap. Dividing the sum, not each gap, by the rate keeps the
-        /// draws independent of the rate.
-        sum: CompensatedSum,
-    },
+    /// Starts that are known one by one, with their entries.
+    FixedSchedule(Schedule),
     Users {
         rate: f64,
         starts: UserStarts,
@@ -83,13 +97,12 @@ impl Pacer {
     /// # Panics
     /// If the phase has users: what they do depends on their conversations, see [`Pacer::of_sessions`].
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
-        let arrivals = match plan.arrival {
+        let arrivals = match &plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
-            Arrival::Constant { rate } => Arrivals::Constant { rate },
-            Arrival::Poisson { rate } => Arrivals::Poisson {
-                rate,
-                draws: Stream::new(seed, &plan.name, Purpose::Arrival),
-                sum: CompensatedSum::default(),
+            Arrival::FixedSchedule(schedule) => Arrivals::FixedSchedule(schedule.clone()),
+            Arrival::AtRate { gaps, rate } => Arrivals::AtRate {
+                unit: UnitArrivals::new(*gaps, Stream::new(seed, &plan.name, Purpose::Arrival)),
+                rate: IntegratedRate::new(rate, Stream::new(seed, &plan.name, Purpose::RateRamp)),
             },
             Arrival::UserCentric { .. } => panic!("phase {} has users, who need conversations", plan.name),
         };
@@ -98,7 +111,7 @@ impl Pacer {
 
     /// The schedule of `plan`, whose sessions take `conversations` from the one under `cursor` on.
     pub fn of_sessions(plan: &PhasePlan, seed: u64, cursor: ImageCursor, conversations: &Arc<Conversations>) -> Self {
-        let Arrival::UserCentric { users, rate } = plan.arrival else {
+        let &Arrival::UserCentric { users, rate } = &plan.arrival else {
             return Self::new(plan, seed, cursor);
         };
         let starts = UserStarts::new(users, Arc::clone(conversations), cursor);
@@ -112,11 +125,11 @@ impl Pacer {
         conversations: &Arc<Conversations>,
     ) -> Option<u64> {
         let sessions = plan.stop.sessions?;
-        Some(match plan.arrival {
-            Arrival::UserCentric { users, .. } => {
+        Some(match &plan.arrival {
+            &Arrival::UserCentric { users, .. } => {
                 UserStarts::new(users, Arc::clone(conversations), cursor).turns_of(sessions)
             }
-            _ => conversations.turns_of(cursor.image(), sessions),
+            _ => conversations.turns_of(cursor.order, cursor.position, sessions),
         })
     }
 
@@ -147,30 +160,98 @@ impl Pacer {
     }
 
     /// Where the next phase begins in the dataset when `sent` requests of this one were started. Credits that were issued but taken
-    /// back consumed nothing.
+    /// back consumed nothing, and a fixed schedule never does: it takes the entries that it names.
     pub fn cursor_after(&self, sent: u64) -> ImageCursor {
-        self.start.advanced(sent)
+        match self.arrivals {
+            Arrivals::FixedSchedule(_) => self.start,
+            _ => self.start.advanced(sent),
+        }
+    }
+
+    /// Turns of the session that begins with the next credit; moves on to the one after.
+    fn take_turns(&mut self) -> u32 {
+        match &mut self.arrivals {
+            Arrivals::Users { starts, .. } => starts.next_start().turns,
+            _ => u32::MAX,
+        }
+    }
+
+    /// The entry of the next credit.
+    fn entry(&self) -> u32 {
+        match &self.arrivals {
+            Arrivals::FixedSchedule(schedule) => schedule.starts()[self.issued as usize].conversation,
+            _ => self.cursor.image(),
+        }
     }
 
     fn compute_upcoming(&mut self) -> Option<Nanos> {
-        if self.plan.stop.requests.is_some_and(|requests| self.issued >= requests) {
+        if self.remaining() == Some(0) {
             return None;
         }
         let due = match &mut self.arrivals {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
             Arrivals::ClosedLoop => return Some(Nanos::ZERO),
-            Arrivals::Constant { rate } => Nanos::from_secs_f64((self.issued + 1) as f64 / *rate),
             Arrivals::Users { .. } if self.plan.stop.sessions.is_some_and(|sessions| self.issued >= sessions) => {
                 return None;
             }
             Arrivals::Users { rate, starts } => Nanos::from_secs_f64(starts.peek() as f64 / *rate),
-            Arrivals::Poisson { rate, draws, sum } => {
-                sum.add(draws.exponential());
-                Nanos::from_secs_f64(sum.value() / *rate)
+            Arrivals::AtRate { unit, rate } => {
+                // The last bit of an inverse may go back where the sum of gaps goes on.
+                let before = self.upcoming.unwrap_or(Nanos::ZERO);
+                Nanos::from_secs_f64(rate.time_of(unit.next())).max(before)
             }
+            Arrivals::FixedSchedule(schedule) => schedule.starts().get(self.issued as usize)?.due,
         };
         // An arrival at or after the end of the phase does not exist, nor does one beyond the end of time.
         (due < self.plan.stop.duration.unwrap_or(Nanos::MAX)).then_some(due)
+    }
+
+    /// Credits that may still be issued, if that is known. Where arrivals are dropped it is not: they go on until enough were sent.
+    fn remaining(&self) -> Option<u64> {
+        if self.plan.drops_arrivals() {
+            return None;
+        }
+        self.plan
+            .stop
+            .requests
+            .map(|requests| requests.saturating_sub(self.issued))
+    }
+
+    /// Takes the arrivals that are due when the phase has lasted for `elapsed` and gives their number.
+    ///
+    /// Beyond [`COUNTED_OVERDUE`] it is the expected number: a schedule that far ahead of its cores was a mistake, and the end of a run must not
+    /// wait for it.
+    pub(super) fn take_overdue(&mut self, elapsed: Nanos) -> u64 {
+        let first = self.issued;
+        while self.upcoming.is_some_and(|due| due <= elapsed) {
+            if self.issued - first == COUNTED_OVERDUE {
+                return COUNTED_OVERDUE + self.expected_overdue(elapsed);
+            }
+            self.take_turns();
+            self.issued += 1;
+            self.upcoming = self.compute_upcoming();
+        }
+        self.issued - first
+    }
+
+    /// Arrivals to be expected from the next one until `elapsed`.
+    fn expected_overdue(&self, elapsed: Nanos) -> u64 {
+        let Some(from) = self.upcoming else {
+            return 0;
+        };
+        let until = elapsed.min(self.plan.stop.duration.unwrap_or(Nanos::MAX));
+        let expected = match &self.arrivals {
+            Arrivals::ClosedLoop => return 0,
+            Arrivals::AtRate { rate, .. } => {
+                rate.arrivals_by(until.as_secs_f64()) - rate.arrivals_by(from.as_secs_f64())
+            }
+            Arrivals::Users { rate, starts } => until.since(from).as_secs_f64() * *rate / starts.turns_mean(),
+            Arrivals::FixedSchedule(schedule) => {
+                let ahead = &schedule.starts()[self.issued as usize..];
+                return ahead.partition_point(|start| start.due <= until) as u64;
+            }
+        };
+        (expected.round() as u64).min(self.remaining().unwrap_or(u64::MAX))
     }
 }
 
@@ -179,13 +260,10 @@ impl Iterator for Pacer {
 
     fn next(&mut self) -> Option<Credit> {
         let intended = self.upcoming?;
-        let turns = match &mut self.arrivals {
-            Arrivals::Users { starts, .. } => starts.next_start().turns,
-            _ => u32::MAX,
-        };
+        let turns = self.take_turns();
         let credit = Credit {
             phase: self.plan.id,
-            conversation: self.cursor.image(),
+            conversation: self.entry(),
             turns,
             sequence: self.issued,
             intended,
@@ -198,30 +276,8 @@ impl Iterator for Pacer {
     }
 }
 
-/// A sum whose rounding error does not grow with the number of terms (Neumaier 1974). After 10^9 gaps a plain f64 sum may be off by
-/// microseconds, the size of the lags that are measured against it.
-#[derive(Debug, Clone, Default)]
-struct CompensatedSum {
-    sum: f64,
-    correction: f64,
-}
-
-impl CompensatedSum {
-    fn add(&mut self, term: f64) {
-        let sum = self.sum + term;
-        self.correction += if self.sum >= term {
-            (self.sum - sum) + term
-        } else {
-            (term - sum) + self.sum
-        };
-        self.sum = sum;
-    }
-
-    fn value(&self) -> f64 {
-        self.sum + self.correction
-    }
-}
-
+#[cfg(test)]
+mod distribution_tests;
 #[cfg(test)]
 #[path = "pacer_tests.rs"]
 mod tests;

@@ -1,11 +1,17 @@
 //! One phase on its way through the run.
 
+use super::adaptive::{AdaptiveReport, Controller, Window};
 use super::event::{PhaseSummary, StopReason, Tally};
-use crate::plan::{DrainRule, PhasePlan};
+use super::limit_ramp::LimitRamp;
+use super::stream::{Purpose, Stream};
+use crate::plan::{ControlVariable, DrainRule, PhasePlan};
 use crate::units::Nanos;
 
 /// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
 const STALL_CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// A ratio of failures among fewer answers is chance.
+const FEWEST_ANSWERS: u64 = 10;
 
 /// Where a phase stands. Each state holds only what is true in it.
 ///
@@ -48,6 +54,8 @@ pub(super) enum PhaseState {
 #[derive(Debug)]
 pub(super) struct Sending {
     start: Nanos,
+    /// How long the phase had been sending when its limits were last looked at.
+    looked: Nanos,
     /// Credits that exist in all, once the last one is in its queue.
     issued: Option<u64>,
 }
@@ -76,16 +84,36 @@ pub(super) struct PhaseRun {
     pub(super) plan: PhasePlan,
     pub(super) state: PhaseState,
     tally: Tally,
+    /// The limits as last set; zero before.
     limit: u32,
+    prefill_limit: u32,
+    concurrency_ramp: Option<LimitRamp>,
+    prefill_ramp: Option<LimitRamp>,
+    /// From the start on, in a phase that has one.
+    controller: Option<Controller>,
 }
 
 impl PhaseRun {
-    pub(super) fn new(plan: &PhasePlan) -> Self {
+    pub(super) fn new(plan: &PhasePlan, seed: u64) -> Self {
+        let ramp = |target, plan: Option<_>, draws| Some(LimitRamp::new(target?, plan?, draws));
+        let limits = &plan.limits;
         Self {
             plan: plan.clone(),
             state: PhaseState::Waiting,
             tally: Tally::default(),
             limit: 0,
+            prefill_limit: 0,
+            concurrency_ramp: ramp(
+                plan.concurrency,
+                limits.concurrency_ramp,
+                Stream::new(seed, &plan.name, Purpose::ConcurrencyRamp),
+            ),
+            prefill_ramp: ramp(
+                limits.prefill,
+                limits.prefill_ramp,
+                Stream::new(seed, &plan.name, Purpose::PrefillRamp),
+            ),
+            controller: None,
         }
     }
 
@@ -105,8 +133,11 @@ impl PhaseRun {
             PhaseState::Waiting | PhaseState::Preparing => {
                 self.state = PhaseState::Sending(Sending {
                     start: now,
+                    looked: Nanos::ZERO,
                     issued: None,
                 });
+                let adaptive = self.plan.limits.adaptive.clone();
+                self.controller = adaptive.map(|plan| Controller::new(plan, now));
             }
             _ => self.illegal("start"),
         }
@@ -143,6 +174,7 @@ impl PhaseRun {
         let PhaseState::Sending(Sending {
             start,
             issued: Some(issued),
+            ..
         }) = self.state
         else {
             return false;
@@ -161,6 +193,9 @@ impl PhaseRun {
     }
 
     fn drain(&mut self, start: Nanos, reason: StopReason, sent: u64, stall_timeout: Nanos, now: Nanos) {
+        if let Some(controller) = &mut self.controller {
+            controller.phase_stopped(now);
+        }
         self.state = PhaseState::Draining(Draining {
             start,
             sending_complete: now,
@@ -232,13 +267,104 @@ impl PhaseRun {
         }
     }
 
-    /// Raises the limit to `wanted`. Gives the new limit if it changed.
-    pub(super) fn raise_limit(&mut self, wanted: u32) -> Option<u32> {
-        if wanted <= self.limit {
-            return None;
+    /// Sets the limit as far as a sending phase may use it at `now`, beside `leftover` requests of earlier phases. Gives the new limit if it
+    /// changed.
+    pub(super) fn limit_changed(&mut self, leftover: u64, now: Nanos) -> Option<u32> {
+        let elapsed = self.elapsed(now)?;
+        let wanted = match self.plan.concurrency {
+            None => u32::MAX,
+            Some(cap) => {
+                let cap = self
+                    .controlled(ControlVariable::Concurrency)
+                    .or(ramped(&self.concurrency_ramp, elapsed))
+                    .unwrap_or(cap.get());
+                cap.saturating_sub(u32::try_from(leftover).unwrap_or(u32::MAX))
+            }
+        };
+        let may_fall = self.controlled(ControlVariable::Concurrency).is_some();
+        settle(&mut self.limit, wanted, may_fall)
+    }
+
+    /// Sets the prefill limit to what a sending phase may have at `now`. Gives the new limit if it changed. Prefills of earlier phases need no
+    /// thought here: the cores count all prefills of the run together.
+    pub(super) fn prefill_limit_changed(&mut self, now: Nanos) -> Option<u32> {
+        let elapsed = self.elapsed(now)?;
+        let cap = self.plan.limits.prefill?;
+        let controlled = self.controlled(ControlVariable::PrefillConcurrency);
+        let wanted = controlled.or(ramped(&self.prefill_ramp, elapsed)).unwrap_or(cap.get());
+        settle(&mut self.prefill_limit, wanted, controlled.is_some())
+    }
+
+    /// What the controller wants a limit to be, if that is the one it moves.
+    fn controlled(&self, variable: ControlVariable) -> Option<u32> {
+        let moves = self.plan.limits.adaptive.as_ref().map(|plan| plan.variable);
+        let controller = self.controller.as_ref().filter(|_| moves == Some(variable))?;
+        Some(controller.control())
+    }
+
+    /// Whether the controller of a sending phase wants a window, once for each.
+    pub(super) fn must_assess(&mut self, now: Nanos) -> bool {
+        matches!(self.state, PhaseState::Sending(_))
+            && self
+                .controller
+                .as_mut()
+                .is_some_and(|controller| controller.asks_for_window(now))
+    }
+
+    /// Hands the controller a window. Says whether the phase must stop sending.
+    pub(super) fn assess(&mut self, window: Window, now: Nanos) -> bool {
+        let controller = self.controller.as_mut();
+        let wants_stop = controller.is_some_and(|controller| controller.assess(window, now));
+        wants_stop && matches!(self.state, PhaseState::Sending(_))
+    }
+
+    /// What the controller of a phase that started leaves behind.
+    pub(super) fn adaptive_report(&self) -> Option<AdaptiveReport> {
+        self.controller.as_ref().map(Controller::report)
+    }
+
+    /// How long a sending phase has been sending; from then on [`PhaseRun::next_step`] looks.
+    fn elapsed(&mut self, now: Nanos) -> Option<Nanos> {
+        match &mut self.state {
+            PhaseState::Sending(sending) => {
+                sending.looked = now.since(sending.start);
+                Some(sending.looked)
+            }
+            _ => None,
         }
-        self.limit = wanted;
-        Some(wanted)
+    }
+
+    /// When a limit of a sending phase changes by itself.
+    fn next_step(&self) -> Option<Nanos> {
+        let PhaseState::Sending(sending) = &self.state else {
+            return None;
+        };
+        let step = |ramp: &Option<LimitRamp>, elapsed: Nanos| ramp.as_ref()?.next_step(elapsed);
+        let steps = [&self.concurrency_ramp, &self.prefill_ramp].map(|ramp| step(ramp, sending.looked));
+        steps.into_iter().flatten().min().map(|step| sending.start + step)
+    }
+
+    /// Says in one line that too many answers were failures, if they were.
+    ///
+    /// Cancelled and cut requests are no answers: the client ended them. Until there are as many answers as slots, and at least
+    /// [`FEWEST_ANSWERS`], a ratio says nothing.
+    pub(super) fn failures_beyond_threshold(&self) -> Option<String> {
+        let threshold = self.plan.limits.failure_threshold?;
+        let (failed, answered) = (self.tally.failed, self.tally.failed + self.tally.succeeded);
+        let fewest = self
+            .plan
+            .concurrency
+            .map_or(0, |cap| u64::from(cap.get()))
+            .max(FEWEST_ANSWERS);
+        let ratio = failed as f64 / answered as f64;
+        (answered >= fewest && ratio > threshold).then(|| {
+            format!(
+                "{} phase {}: {failed} of {answered} requests failed, a ratio of {ratio:.3} above failed_request_threshold {threshold}; \
+                 the run was ended",
+                self.plan.kind.as_str(),
+                self.plan.name
+            )
+        })
     }
 
     /// Decides whether requests in flight must be cut now, once. `run_is_over`: no drain rule counts any more.
@@ -270,7 +396,13 @@ impl PhaseRun {
     /// The next moment at which this phase does something by itself.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         match &self.state {
-            PhaseState::Sending(_) => self.sending_deadline(),
+            PhaseState::Sending(_) => {
+                let assessment = self.controller.as_ref().and_then(Controller::next_assessment);
+                [self.sending_deadline(), self.next_step(), assessment]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
             PhaseState::Draining(draining) if !draining.cut => match self.plan.drain {
                 DrainRule::WhileProgressing => Some(draining.stall_check),
                 DrainRule::Grace(_) => self.grace_deadline(),
@@ -339,4 +471,17 @@ impl PhaseRun {
             self.plan.name, self.state, self.tally
         )
     }
+}
+
+/// The value of a ramp, if there is one.
+fn ramped(ramp: &Option<LimitRamp>, elapsed: Nanos) -> Option<u32> {
+    ramp.as_ref().map(|ramp| ramp.value_at(elapsed))
+}
+
+/// Sets a limit, which falls only if it may. Gives the new one if it changed.
+fn settle(limit: &mut u32, wanted: u32, may_fall: bool) -> Option<u32> {
+    (wanted > *limit || (may_fall && wanted < *limit)).then(|| {
+        *limit = wanted;
+        wanted
+    })
 }

@@ -9,6 +9,12 @@ use sha2::{Digest, Sha256};
 pub(super) enum Purpose {
     /// Gaps between arrivals.
     Arrival,
+    /// Steps of a concurrency ramp.
+    ConcurrencyRamp,
+    /// Steps of a prefill ramp.
+    PrefillRamp,
+    /// Steps of a rate ramp.
+    RateRamp,
 }
 
 impl Purpose {
@@ -16,6 +22,9 @@ impl Purpose {
     fn as_str(self) -> &'static str {
         match self {
             Self::Arrival => "arrival",
+            Self::ConcurrencyRamp => "concurrency_ramp",
+            Self::PrefillRamp => "prefill_ramp",
+            Self::RateRamp => "rate_ramp",
         }
     }
 }

@@ -3,21 +3,21 @@
 //! The machine knows neither cores nor queues; this loop knows nothing else. It wakes when a core says that something it waits for has happened,
 //! at the machine's deadlines, and every [`TICK`] to refill the gates.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
+use super::adaptive::{AdaptiveReport, Window};
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::live::LiveBoard;
 use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate};
+use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Arrival, Conversations, PhasePlan, Plan, TurnLaw};
+use crate::plan::{Conversations, PhasePlan, Plan, TurnLaw};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -25,8 +25,9 @@ use crate::units::Nanos;
 /// Longest sleep. A gate holds what a core can send in several of these.
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds.
-const HOOK_PATIENCE: Nanos = Nanos::from_secs(3);
+/// After an interrupt a control call may take this long, whatever its own timeout: the run must end within five seconds, and a profiler whose
+/// start was given up has to be stopped in what is left of them.
+const HOOK_PATIENCE: Nanos = Nanos::from_millis(2_500);
 
 /// Credits that the gate of a phase holds, per core: more than a core can send in many ticks.
 const CREDITS_PER_CORE: usize = 16_384;
@@ -34,11 +35,9 @@ const CREDITS_PER_CORE: usize = 16_384;
 /// The credits that the gate of a phase should hold.
 pub(crate) fn gate_capacity(phase: &PhasePlan, cores: usize) -> usize {
     let wanted = CREDITS_PER_CORE * cores;
-    phase
-        .stop
-        .requests
-        .map_or(wanted, |requests| wanted.min(requests as usize))
-        .max(1)
+    // Where arrivals are dropped there may be any number of them for each request.
+    let requests = phase.stop.requests.filter(|_| !phase.drops_arrivals());
+    requests.map_or(wanted, |requests| wanted.min(requests as usize)).max(1)
 }
 
 /// The line to the thread that carries out control calls.
@@ -54,43 +53,53 @@ pub(crate) struct CoordinatorReport {
     pub(crate) phases: Vec<PhaseSummary>,
     /// How the run went.
     pub(crate) outcome: RunOutcome,
-    /// Arrivals that were due and found no slot before their phase ended, by phase.
-    pub(crate) unsent: Vec<u64>,
+    /// What became of arrivals that were not sent, by phase; `None` in a closed loop, which has no arrivals.
+    pub(crate) arrivals: Vec<Option<UnsentArrivals>>,
+    /// What controllers of phases did, by phase.
+    pub(crate) adaptive: Vec<(PhaseId, AdaptiveReport)>,
+    /// Requests that the controllers were not told of, because too many ended at once.
+    pub(crate) samples_lost: u64,
     /// What the time of each phase was like, by phase.
     pub(crate) surroundings: Vec<Surroundings>,
-    /// A control call was still without an answer when the interrupted run ended.
-    pub(crate) hook_abandoned: bool,
+    /// When the user ended the run.
+    pub(crate) interrupted: Option<Nanos>,
     /// Processor time of the coordinator's thread.
     pub(crate) busy: Nanos,
+}
+
+/// Arrivals of an open loop that started no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct UnsentArrivals {
+    /// Found no slot, and were dropped as the phase wants it.
+    pub(crate) dropped: u64,
+    /// Were due and still waiting when the phase stopped sending.
+    pub(crate) unsent: u64,
 }
 
 /// The phase that issues credits.
 struct Sending {
     phase: PhaseId,
     pacer: Pacer,
-    /// Every credit is in the gate or beyond.
+    /// Arrivals that find no slot are dropped.
+    drops: bool,
+    /// A session may be more than one request, see [`TurnLaw`].
+    has_sessions: bool,
+    /// Cores number the requests, because not every credit becomes one: the phase has sent everything when they have no number left.
+    numbered_by_cores: bool,
+    /// Requests of the phase, if anything but its duration ends it.
+    total: Option<u64>,
+    /// Every credit is in the gate or beyond, or none is needed any more.
     exhausted: bool,
+    /// The machine knows how many requests there will be.
+    announced: bool,
     /// `StopIssuing` was given; waits for the cores.
     closing: bool,
-    /// Cores number requests as they start, see [`TurnLaw`]: credits alone do not tell when all are sent.
-    counted_by_cores: bool,
-    /// The number of requests that the phase will have, until the machine has been told.
-    news: Option<u64>,
 }
 
 impl Sending {
-    /// Whether every request that the phase will ever have has been taken by a core.
-    fn all_taken(&self, gate: &PhaseGate) -> bool {
-        if self.counted_by_cores {
-            !gate.requests.any_left()
-        } else {
-            self.exhausted && gate.is_empty()
-        }
-    }
-
     /// Sessions of the phase that have begun, when `sent` requests were.
     fn begun(&self, gate: &PhaseGate, sent: u64) -> u64 {
-        if self.counted_by_cores { gate.begun() } else { sent }
+        if self.has_sessions { gate.begun() } else { sent }
     }
 }
 
@@ -110,13 +119,14 @@ pub(crate) struct Coordinator {
     open: Vec<PhaseId>,
     seen: Vec<Tally>,
     ended: Vec<PhaseSummary>,
-    unsent: Vec<u64>,
+    arrivals: Vec<Option<UnsentArrivals>>,
+    /// By phase: requests that ended since its controller looked last. Empty for phases without a controller.
+    samples: Vec<Vec<Sample>>,
     watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
     /// A control call without an answer.
     outstanding: Option<HookCall>,
-    hook_abandoned: bool,
     run_ended: bool,
 }
 
@@ -151,28 +161,37 @@ impl Coordinator {
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
     ) -> Self {
-        let conversations = Arc::clone(&plan.requests.conversations);
-        let entries = NonZeroU32::new(conversations.count()).expect("a dataset is not empty");
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(&plan.phases, profiler, MachineSettings::default()),
+            machine: Machine::new(
+                &plan.phases,
+                profiler,
+                MachineSettings {
+                    seed: plan.seed,
+                    ..MachineSettings::default()
+                },
+            ),
             seen: vec![Tally::default(); plan.phases.len()],
-            unsent: vec![0; plan.phases.len()],
+            arrivals: plan
+                .phases
+                .iter()
+                .map(|phase| (!phase.arrival.is_closed_loop()).then(UnsentArrivals::default))
+                .collect(),
             watch: Watch::new(plan.phases.len()),
+            samples: vec![Vec::new(); plan.phases.len()],
             phases: plan.phases.clone(),
             exchange,
             hooks,
             live,
             interrupt,
             seed: plan.seed,
-            conversations,
-            cursor: ImageCursor::new(entries),
+            conversations: Arc::clone(&plan.requests.conversations),
+            cursor: ImageCursor::in_order(plan.requests.order),
             sending: None,
             open: Vec::new(),
             ended: Vec::new(),
             interrupted: None,
             outstanding: None,
-            hook_abandoned: false,
             run_ended: false,
         }
     }
@@ -198,12 +217,23 @@ impl Coordinator {
         for link in &self.exchange.links {
             link.command(Command::Shutdown);
         }
+        for (phase, arrivals) in self.phases.iter().zip(&mut self.arrivals) {
+            let dropped: u64 = self.exchange.counters(phase.id).map(PhaseCounters::dropped).sum();
+            arrivals.iter_mut().for_each(|arrivals| arrivals.dropped += dropped);
+        }
         CoordinatorReport {
             phases: self.ended,
             outcome: self.machine.outcome().clone(),
-            unsent: self.unsent,
+            adaptive: self.machine.adaptive_reports(),
+            samples_lost: self
+                .exchange
+                .links
+                .iter()
+                .filter_map(|link| Some(link.samples.as_ref()?.lost()))
+                .sum(),
+            arrivals: self.arrivals,
             surroundings: self.watch.into_surroundings(),
-            hook_abandoned: self.hook_abandoned,
+            interrupted: self.interrupted,
             busy: thread_cpu(),
         }
     }
@@ -227,15 +257,15 @@ impl Coordinator {
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
         // An empty gate is news until it is refilled, or, if there is nothing to refill it with, until every return is looked at.
         let empty = |sending: &Sending| {
-            let gate = &self.exchange.gates[sending.phase.index()];
-            let known = sending.closing || (watched && sending.all_taken(gate));
-            !known && (gate.is_empty() || sending.all_taken(gate))
+            let known = sending.closing || (sending.exhausted && (watched || sending.has_sessions));
+            !known && self.exchange.gates[sending.phase.index()].is_empty()
         };
+        let spent = |sending: &Sending| !sending.closing && !sending.announced && self.is_spent(sending);
         (watched && self.open.iter().any(progressed))
             || self
                 .sending
                 .as_ref()
-                .is_some_and(|sending| closed(sending) || empty(sending))
+                .is_some_and(|sending| closed(sending) || empty(sending) || spent(sending))
     }
 
     /// Tells the machine what happened since the last turn.
@@ -245,6 +275,7 @@ impl Coordinator {
             self.tell(Event::Interrupted, now);
         }
         self.hear_hooks(now);
+        self.collect_samples();
         for phase in self.open.clone() {
             let tally = tally(&self.exchange, phase);
             if self.seen[phase.index()] != tally {
@@ -253,6 +284,15 @@ impl Coordinator {
             }
         }
         self.finish_closing(now);
+    }
+
+    /// Takes what cores have left for the controllers.
+    fn collect_samples(&mut self) {
+        for samples in self.exchange.links.iter().filter_map(|link| link.samples.as_ref()) {
+            while let Some(sample) = samples.take() {
+                self.samples[sample.phase.index()].push(sample);
+            }
+        }
     }
 
     fn hear_hooks(&mut self, now: Nanos) {
@@ -264,7 +304,6 @@ impl Coordinator {
         }
         let patience_is_over = self.interrupted.is_some_and(|at| now.since(at) > HOOK_PATIENCE);
         if patience_is_over && let Some(call) = self.outstanding.take() {
-            self.hook_abandoned = true;
             let result = Err(format!("no answer within {HOOK_PATIENCE} of the interrupt; given up"));
             self.tell(Event::HookAnswered { call, result }, now);
         }
@@ -287,9 +326,16 @@ impl Coordinator {
                     link.command(Command::Allow {
                         phase,
                         slots: share(limit, core, cores),
+                        since: now,
                     });
                 }
             }
+            Action::Assess { phase } => {
+                let samples = std::mem::take(&mut self.samples[phase.index()]);
+                let window = Window { samples };
+                self.tell(Event::Assessed { phase, window }, now);
+            }
+            Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {
                 self.exchange.gates[phase.index()].stop(now);
                 self.close(phase);
@@ -324,23 +370,28 @@ impl Coordinator {
         let stop_at = plan.stop.duration.map_or(Nanos::MAX, |duration| now + duration);
         let gate = &self.exchange.gates[phase.index()];
         let law = plan.arrival.turn_law(&self.conversations);
-        let counted_by_cores = law != TurnLaw::Single;
-        let mut known_total = None;
-        if counted_by_cores {
-            let total = self.total_of(&plan);
-            gate.open_claims(total, plan.stop.sessions, self.cursor.image());
-            // Not every credit becomes a request, so their number ends nothing.
+        let has_sessions = law != TurnLaw::Single;
+        let mut total = plan.stop.requests;
+        if has_sessions {
+            total = self.total_of(&plan);
+            // Not every credit becomes a request, so the number of requests does not end the schedule.
             plan.stop.requests = None;
-            known_total = total;
+        }
+        let numbered_by_cores = has_sessions || plan.drops_arrivals();
+        if numbered_by_cores {
+            gate.open_claims(total, plan.stop.sessions, self.cursor.position());
         }
         gate.open(now, stop_at);
         self.sending = Some(Sending {
             phase,
             pacer: Pacer::of_sessions(&plan, self.seed, self.cursor, &self.conversations),
+            drops: plan.drops_arrivals(),
+            has_sessions,
+            numbered_by_cores,
+            total,
             exhausted: false,
+            announced: false,
             closing: false,
-            counted_by_cores,
-            news: known_total,
         });
         // Credits follow once every action of this turn is carried out.
         self.open.push(phase);
@@ -378,7 +429,7 @@ impl Coordinator {
 
     /// Once every core has given up its credits of a stopped phase, what is left in the gate will never be sent.
     fn finish_closing(&mut self, now: Nanos) {
-        let Some(sending) = self.sending.as_ref().filter(|sending| sending.closing) else {
+        let Some(sending) = self.sending.as_mut().filter(|sending| sending.closing) else {
             return;
         };
         let phase = sending.phase;
@@ -388,38 +439,46 @@ impl Coordinator {
         let sent = tally(&self.exchange, phase).sent;
         let gate = &self.exchange.gates[phase.index()];
         self.cursor = sending.pacer.cursor_after(sending.begun(gate, sent));
-        let waiting = gate.withdraw(now);
+        let end = now.min(gate.stop_at());
+        let waiting = gate.withdraw(end);
         // Arrivals that came when every session had begun found nothing to start: they were not kept back.
-        let idle = sending.counted_by_cores && !gate.sessions.any_left();
-        if self.phases[phase.index()].arrival != Arrival::ClosedLoop && !idle {
+        let idle = sending.has_sessions && !gate.sessions.any_left();
+        if let Some(arrivals) = self.arrivals[phase.index()].as_mut().filter(|_| !idle) {
+            // Nobody had a slot for those that wait; one in hand had one, and its core was late.
+            let waiting = waiting + sending.pacer.take_overdue(end.since(gate.start()));
             let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
-            self.unsent[phase.index()] = waiting + in_hand;
+            if sending.drops {
+                (arrivals.dropped, arrivals.unsent) = (waiting, in_hand);
+            } else {
+                arrivals.unsent = waiting + in_hand;
+            }
         }
         self.sending = None;
         self.live.draining(phase);
         self.tell(Event::IssuingStopped { phase, sent }, now);
     }
 
-    /// Puts as many credits into the gate of the sending phase as fit.
+    /// Whether a phase whose cores number the requests has no number left.
+    fn is_spent(&self, sending: &Sending) -> bool {
+        sending.numbered_by_cores && !self.exchange.gates[sending.phase.index()].requests.any_left()
+    }
+
+    /// Puts as many credits into the gate of the sending phase as fit, and tells the machine once their number is known.
     fn refill(&mut self, now: Nanos) {
         let Some(sending) = self
             .sending
-            .as_mut()
-            .filter(|sending| !sending.closing && !sending.exhausted)
+            .as_ref()
+            .filter(|sending| !sending.closing && !sending.announced)
         else {
             return;
         };
+        let spent = self.is_spent(sending);
+        let Some(sending) = self.sending.as_mut() else { return };
         let phase = sending.phase;
-        if let Some(issued) = sending.news.take() {
-            self.tell(Event::CreditsExhausted { phase, issued }, now);
-            return self.refill(now);
-        }
         let gate = &self.exchange.gates[phase.index()];
-        if sending.all_taken(gate) {
-            return;
-        }
+        let room = if spent || sending.exhausted { 0 } else { gate.room() };
         let mut added = false;
-        for _ in 0..gate.room() {
+        for _ in 0..room {
             let Some(credit) = sending.pacer.next() else {
                 sending.exhausted = true;
                 break;
@@ -430,17 +489,24 @@ impl Coordinator {
         if added {
             self.exchange.links.iter().for_each(|link| link.feed());
         }
-        if sending.exhausted && !sending.counted_by_cores {
-            let issued = sending.pacer.issued();
-            self.tell(Event::CreditsExhausted { phase, issued }, now);
-        }
+        let issued = match (sending.numbered_by_cores, spent) {
+            (false, _) if sending.exhausted => sending.pacer.issued(),
+            (true, true) => sending.total.unwrap_or(u64::MAX),
+            // Of a schedule whose arrivals need not become requests only the duration knows the end.
+            _ => return,
+        };
+        sending.exhausted = true;
+        sending.announced = true;
+        self.tell(Event::CreditsExhausted { phase, issued }, now);
     }
 
     fn set_attention(&mut self) {
         // The last returns of a phase, and every return while phases overlap, move the machine. While a phase has credits left it is enough to
         // look now and then: the core that takes the last one says so.
         let ending = self.sending.as_ref().is_none_or(|sending| {
-            let taken = sending.all_taken(&self.exchange.gates[sending.phase.index()]);
+            let gate = &self.exchange.gates[sending.phase.index()];
+            // Without credits sessions still have turns to send.
+            let taken = (sending.exhausted && gate.is_empty() && !sending.has_sessions) || self.is_spent(sending);
             if taken {
                 self.live.draining(sending.phase);
             }

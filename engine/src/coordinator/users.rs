@@ -68,6 +68,11 @@ impl UserStarts {
         }
     }
 
+    /// Turns of a conversation, on average.
+    pub(super) fn turns_mean(&self) -> f64 {
+        self.conversations.turns_mean()
+    }
+
     /// When the next user starts.
     pub(super) fn peek(&self) -> u64 {
         let Reverse(tick) = self.upcoming.peek().expect("a user is always followed by another");

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gate::PhaseGate;
 use super::link::{CoreLink, Waker};
+use super::prefill::PrefillSlots;
 use super::progress::PhaseCounters;
 use crate::id::PhaseId;
+use crate::units::Nanos;
 
 /// The meeting place of the coordinator and the cores of one run.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(crate) struct Exchange {
     pub(crate) gates: Vec<PhaseGate>,
     /// One link per core.
     pub(crate) links: Vec<CoreLink>,
+    /// The prefill slots of phases with a prefill limit.
+    pub(crate) prefill: PrefillSlots,
     /// Wakes the coordinator.
     pub(crate) coordinator: Waker,
     /// Set while the coordinator wants to know of every return at once (drains, overlapping phases).
@@ -32,15 +36,37 @@ impl Exchange {
             links: (0..cores)
                 .map(|_| CoreLink::new(capacities.len()))
                 .collect::<Result<_, _>>()?,
+            prefill: PrefillSlots::new(cores),
             coordinator: Waker::new()?,
             attention: AtomicBool::new(false),
             core_failed: AtomicBool::new(false),
         })
     }
 
+    /// The same exchange, with a line for samples from each core.
+    pub(crate) fn sampled(mut self) -> Self {
+        self.links = self.links.into_iter().map(CoreLink::sampled).collect();
+        self
+    }
+
     /// The counters of one phase on every core.
     pub(crate) fn counters(&self, phase: PhaseId) -> impl Iterator<Item = &PhaseCounters> {
         self.links.iter().map(move |link| link.progress.phase(phase.index()))
+    }
+
+    /// Lets so many requests be in prefill from now on.
+    pub(crate) fn limit_prefills(&self, limit: u32, now: Nanos) {
+        self.prefill.limit(limit, now, |core| self.links[core].waker.wake());
+    }
+
+    /// A core waits for a prefill slot. It looks for its grant at every turn from then on.
+    pub(crate) fn wait_for_prefill(&self, core: usize, now: Nanos) {
+        self.prefill.wait(core, now, |core| self.links[core].waker.wake());
+    }
+
+    /// A prefill slot is given back.
+    pub(crate) fn release_prefill(&self, now: Nanos) {
+        self.prefill.release(now, |core| self.links[core].waker.wake());
     }
 
     /// Whether every core has carried out `Close` for a phase.

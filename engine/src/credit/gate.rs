@@ -1,6 +1,6 @@
 //! The credits of one phase, and the instant after which none of them may start a request.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
@@ -20,8 +20,8 @@ pub(crate) struct PhaseGate {
     pub(crate) requests: Claims,
     /// Numbers of sessions, in phases where a core decides to begin one.
     pub(crate) sessions: Claims,
-    /// The conversation of session 0.
-    first_conversation: AtomicU32,
+    /// Where in the order of the dataset session 0 takes its conversation.
+    first_position: AtomicU64,
     /// Sessions that have sent their first turn.
     begun: AtomicU64,
 }
@@ -35,22 +35,22 @@ impl PhaseGate {
             stop_at: AtomicU64::new(u64::MAX),
             requests: Claims::default(),
             sessions: Claims::default(),
-            first_conversation: AtomicU32::new(0),
+            first_position: AtomicU64::new(0),
             begun: AtomicU64::new(0),
         }
     }
 
     /// Lets cores begin sessions and number requests by themselves: `requests` and `sessions` in all, each without bound if `None`. Session k takes
-    /// the k-th conversation from number `first` on. Before [`PhaseGate::open`].
-    pub(crate) fn open_claims(&self, requests: Option<u64>, sessions: Option<u64>, first: u32) {
-        self.first_conversation.store(first, Ordering::Release);
+    /// the conversation at the k-th position of the dataset's order from `first` on. Before [`PhaseGate::open`].
+    pub(crate) fn open_claims(&self, requests: Option<u64>, sessions: Option<u64>, first: u64) {
+        self.first_position.store(first, Ordering::Release);
         self.requests.open(requests);
         self.sessions.open(sessions);
     }
 
-    /// The conversation of session 0.
-    pub(crate) fn first_conversation(&self) -> u32 {
-        self.first_conversation.load(Ordering::Acquire)
+    /// Where in the order of the dataset session 0 takes its conversation.
+    pub(crate) fn first_position(&self) -> u64 {
+        self.first_position.load(Ordering::Acquire)
     }
 
     /// A session sends its first turn.

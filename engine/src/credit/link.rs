@@ -6,6 +6,7 @@ use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
 use super::progress::CoreProgress;
+use super::sample::Samples;
 use crate::id::PhaseId;
 use crate::sys::event_fd::EventFd;
 use crate::units::Nanos;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
         phase: PhaseId,
         /// This core's share of the limit.
         slots: u32,
+        /// Since when those that it did not have before are there.
+        since: Nanos,
     },
     /// Take no more credits of a phase, give back the one in hand, and acknowledge.
     Close {
@@ -95,6 +98,8 @@ pub(crate) struct CoreLink {
     commands: ArrayQueue<Command>,
     /// Wakes the core.
     pub(crate) waker: Waker,
+    /// Finished requests of phases that are steered by them; `None` in a run without such phases.
+    pub(crate) samples: Option<Samples>,
     /// What the core did so far.
     pub(crate) progress: CoreProgress,
     /// Phases whose `Close` the core has carried out.
@@ -112,10 +117,17 @@ impl CoreLink {
         Ok(Self {
             commands: ArrayQueue::new(1024),
             waker: Waker::new()?,
+            samples: None,
             progress: CoreProgress::new(phases),
             closed: (0..phases).map(|_| AtomicBool::new(false)).collect(),
             hungry: CachePadded::default(),
         })
+    }
+
+    /// The same link, over which samples can be left.
+    pub(super) fn sampled(mut self) -> Self {
+        self.samples = Some(Samples::new());
+        self
     }
 
     /// Sends a command and wakes the core. The queue holds far more than a run sends between two turns of a core; should a core be stopped

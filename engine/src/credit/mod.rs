@@ -2,8 +2,10 @@
 //!
 //! A credit is permission to send one request. The coordinator puts the credits of a phase into that phase's `PhaseGate`, one bounded
 //! lock-free queue that all cores pop, so that no core sits on the last ones. What a core may do with them (how many at once, until when)
-//! arrives as `Command`s over the core's own queue. What became of them flows back through counters that only one core writes
-//! (`CoreProgress`). Neither side ever waits for the other; whoever sleeps says so and is woken (`Waker`).
+//! arrives as `Command`s over the core's own queue. Where arrivals may be dropped a credit is permission to try, and the requests that do start are
+//! numbered by a counter that all cores share (`Claims`). What became of them flows back through counters that only one core
+//! writes (`CoreProgress`). Cores meet without the coordinator in one more place: the slots of a limit on prefills (`PrefillSlots`). Neither side
+//! ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
 //! Where conversations have several turns, or users pace themselves, a credit says only when something may start, and what it is is decided where
 //! it is taken. Numbers of requests and sessions then come from counters that all cores share ([`Claims`](claims::Claims)).
@@ -17,7 +19,9 @@ mod exchange;
 mod gate;
 mod ids;
 mod link;
+mod prefill;
 mod progress;
+mod sample;
 
 pub use credit::Credit;
 pub use ids::RequestIds;
@@ -27,3 +31,4 @@ pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
 pub(crate) use link::Command;
 pub(crate) use progress::PhaseCounters;
+pub(crate) use sample::Sample;

@@ -13,6 +13,7 @@ pub(crate) struct PhaseCounters {
     sent: AtomicU64,
     ended: [AtomicU64; 4],
     unsent: AtomicU64,
+    dropped: AtomicU64,
 }
 
 fn bump(counter: &AtomicU64) {
@@ -34,6 +35,17 @@ impl PhaseCounters {
     /// A credit was due and is given back because its phase has ended.
     pub(crate) fn count_unsent(&self) {
         bump(&self.unsent);
+    }
+
+    /// Arrivals found no slot and were dropped.
+    pub(crate) fn count_dropped(&self, arrivals: u64) {
+        self.dropped
+            .store(self.dropped.load(Ordering::Relaxed) + arrivals, Ordering::Release);
+    }
+
+    /// Arrivals that were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Acquire)
     }
 
     /// Credits that were due and given back.

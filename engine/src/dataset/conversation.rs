@@ -1,5 +1,7 @@
 //! What a dataset is made of, wherever it comes from: conversations of turns.
 
+use serde_json::{Map, Value};
+
 use crate::units::Nanos;
 
 /// One message of the user, and the answer that it asks for.
@@ -15,6 +17,27 @@ pub struct Turn {
     pub delay: Nanos,
     /// When the turn is due on the dataset's own clock; only a fixed schedule looks at it.
     pub timestamp: Option<Nanos>,
+    /// What a file says of it beside the text, if anything.
+    pub written: Option<Box<Written>>,
+}
+
+/// What a turn from a file can have beside its text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Written {
+    /// A system message in front of the turn's own.
+    pub system: Option<String>,
+    /// Who speaks, in place of the user.
+    pub role: Option<Box<str>>,
+    /// Texts after the first, in the same message.
+    pub more_texts: Vec<String>,
+    /// All messages of the request as a JSON list, in place of the text.
+    pub messages: Option<Box<str>>,
+    /// Definitions of tools, as a JSON list.
+    pub tools: Option<Box<str>>,
+    /// Further fields of the body; they win over all others.
+    pub extra: Option<Box<Map<String, Value>>>,
+    /// The request says everything itself: no history goes in front of it.
+    pub is_complete: bool,
 }
 
 /// The turns that one session sends, in order; each request carries the history of those before it.

@@ -1,18 +1,36 @@
-//! Conversations of turns: made from a seed.
+//! Conversations of turns: made from a seed, or brought by the user in a file.
 //!
 //! The module takes plain arguments and knows neither config nor plan. Whatever a dataset is made from, it comes out as [`Conversation`]s, one
-//! after the other, so that no text is in memory longer than its request takes to render. A synthetic prompt is a row of words from a table chosen so that n
-//! words are n tokens in every built-in encoding: input lengths are exact by construction, and no tokenizer runs before the load.
+//! after the other, so that no text is in memory longer than its request takes to render. A synthetic prompt is a row of words from a table
+//! chosen so that n words are n tokens in every built-in encoding: input lengths are exact by construction, and no tokenizer runs before the
+//! load.
 
+mod blocks;
 mod conversation;
 mod delay;
+mod file;
 mod length;
+mod sampling;
 mod synthetic;
 mod words;
 
-pub use conversation::{Conversation, Turn};
+pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
+pub use conversation::{Conversation, Turn, Written};
 pub use delay::DelayDistribution;
+pub use file::{
+    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, read_file,
+    read_records,
+};
 pub use length::LengthDistribution;
+pub use sampling::{Sampler, Sampling};
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
 pub use words::words;
+
+use sha2::{Digest, Sha256};
+
+/// The root of the streams of one purpose.
+fn stream_root(seed: u64, purpose: &str) -> u64 {
+    let digest = Sha256::digest(format!("{seed}:dataset:{purpose}"));
+    u64::from_le_bytes(*digest.first_chunk().expect("a SHA-256 digest has 32 bytes"))
+}

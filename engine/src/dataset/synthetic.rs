@@ -9,19 +9,18 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use sha2::{Digest, Sha256};
 
 use super::conversation::{Conversation, Turn};
 use super::delay::DelayDistribution;
 use super::length::LengthDistribution;
-use super::words;
+use super::{stream_root, words};
 use crate::units::Nanos;
 
 /// Words that number the entry.
 const LEADING_WORDS: u32 = 3;
 /// Words that one 64-bit draw yields.
-const WORDS_PER_DRAW: usize = (u64::BITS / words::BITS) as usize;
-const WORD_MASK: u64 = (1 << words::BITS) - 1;
+pub(super) const WORDS_PER_DRAW: usize = (u64::BITS / words::BITS) as usize;
+pub(super) const WORD_MASK: u64 = (1 << words::BITS) - 1;
 
 /// A prompt's measures, known before its text is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +142,7 @@ impl TurnPrompts {
                 _ => self.dataset.turn_delay.draw(&mut stream),
             },
             timestamp: None,
+            written: None,
         }
     }
 }
@@ -247,12 +247,6 @@ impl Prompts {
 
 /// What a word and its space take, rounded up: for estimates only.
 pub(crate) const MEAN_BYTES_PER_TOKEN: usize = 7;
-
-/// The root of the streams of one purpose.
-fn stream_root(seed: u64, purpose: &str) -> u64 {
-    let digest = Sha256::digest(format!("{seed}:dataset:{purpose}"));
-    u64::from_le_bytes(*digest.first_chunk().expect("a SHA-256 digest has 32 bytes"))
-}
 
 /// The stream of one entry. Neighbouring numbers are fine as seeds: `seed_from_u64` spreads them with SplitMix64.
 fn entry_stream(root: u64, entry: u32) -> Xoshiro256PlusPlus {

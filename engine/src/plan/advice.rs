@@ -1,6 +1,6 @@
 //! Advice about plans that will run but may not do what was meant. One line each, first the phase, then what to try.
 
-use super::{DrainRule, PhaseKind, PhasePlan};
+use super::{Arrival, DrainRule, PhaseKind, PhasePlan};
 use crate::config::Config;
 use crate::units::Nanos;
 
@@ -23,8 +23,10 @@ pub(super) fn advise(config: &Config, phases: &[PhasePlan]) -> Vec<String> {
 fn advise_phase(phase: &PhasePlan) -> Vec<String> {
     let name = &phase.name;
     let mut advice = Vec::new();
+    // The requests of a replay are counted, not chosen, and its cap is a guard.
     if let (Some(concurrency), Some(requests)) = (phase.concurrency, phase.stop.requests)
         && u64::from(concurrency.get()) > requests
+        && !matches!(phase.arrival, Arrival::FixedSchedule(_))
     {
         advice.push(format!(
             "phase {name}: concurrency {concurrency} can never be reached with {requests} requests; raise requests to at least {concurrency}"
@@ -41,6 +43,21 @@ fn advise_phase(phase: &PhasePlan) -> Vec<String> {
         advice.push(format!(
             "phase {name}: nothing ends it but an interrupt; set a finite duration or requests"
         ));
+    }
+    let ramps = [
+        ("concurrency_ramp", phase.limits.concurrency_ramp),
+        ("prefill_ramp", phase.limits.prefill_ramp),
+    ];
+    for (key, ramp) in ramps {
+        if let (Some(ramp), Some(duration)) = (ramp, phase.stop.duration)
+            && ramp.duration > duration
+        {
+            advice.push(format!(
+                "phase {name}: {key} takes {} s and the phase lasts {} s, so its limit is never reached; make the phase longer or the ramp shorter",
+                ramp.duration.as_secs_f64(),
+                duration.as_secs_f64()
+            ));
+        }
     }
     if let (DrainRule::Grace(grace), Some(duration)) = (phase.drain, phase.stop.duration)
         && grace > LONG_GRACE

@@ -7,7 +7,7 @@ pub(super) fn value(endpoint: &Endpoint) -> Option<String> {
     if let Some(key) = &endpoint.api_key {
         return Some(format!("Bearer {key}"));
     }
-    let (user, password) = endpoint.url.credentials.as_ref()?;
+    let (user, password) = endpoint.urls.first()?.url.credentials.as_ref()?;
     Some(format!("Basic {}", base64(format!("{user}:{password}").as_bytes())))
 }
 

@@ -3,28 +3,34 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_synthetic};
+use super::dataset::{self, Dataset, NoDataset};
+use super::render::{RenderError, RenderInputs};
+use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, HookPlan, PhaseKind, PhasePlan,
-    Plan, ProfilerHook, ResetHook, StopRule, Verification, advice, authorization, directory, echo,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
+    Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
+    readiness,
 };
 use crate::config::{
-    self, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType, Position,
+    self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
+    Position, ScheduleWindow, Url,
 };
-use crate::dataset::{DelayDistribution, LengthDistribution, Synthetic};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
-/// Prompts of a synthetic dataset that does not say how many.
-const DEFAULT_ENTRIES: u32 = 100;
 /// Seconds that a request may take when the file does not say.
 const DEFAULT_REQUEST_TIMEOUT_S: f64 = 21_600.0;
 /// Seconds that a control call may take when the file does not say; independent of the request timeout.
 const DEFAULT_HOOK_TIMEOUT_S: f64 = 30.0;
 /// Seconds in which a busy server is asked again to reset its cache.
 const DEFAULT_RESET_RETRY_S: f64 = 60.0;
+
+/// Shape of gamma-distributed gaps when the file does not say: they are exponential.
+const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
@@ -54,21 +60,20 @@ pub struct BuildOptions {
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let endpoint = &config.endpoint;
-    let server = match &options.target_override {
-        None => TargetParts::of(&endpoint.url),
-        Some(text) => replacement(config, text)?,
-    };
-    let tls = verification(config, options, &server)?;
-    let target = target::resolve(&server, &endpoint.url, endpoint.path.as_deref());
+    let replacement = options.target_override.as_deref();
+    let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
+    let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
+    let tls = verification(config, options, &server(&endpoint.urls[0].url))?;
+    let targets: Vec<Target> = endpoint
+        .urls
+        .iter()
+        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref()))
+        .collect();
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
-    let length = |length| match length {
-        config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
-        config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
-    };
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let inputs = RenderInputs {
-        target: &target,
+        targets: &targets,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
         close_after: connection_reuse == ConnectionReuse::Never,
@@ -77,23 +82,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
     };
-    let dataset = Synthetic {
-        entries: config.dataset.entries.unwrap_or(DEFAULT_ENTRIES),
-        isl: config.dataset.isl.map_or(DEFAULT_ISL, length),
-        osl: config.dataset.osl.map(length),
-        turns: config.dataset.turns.map_or(LengthDistribution::Fixed(1), length),
-        turn_delay: config
-            .dataset
-            .turn_delay
-            .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
-                mean_ms: delay.mean_ms,
-                stddev_ms: delay.stddev_ms,
-                ratio: config.dataset.turn_delay_ratio.unwrap_or(1.0),
-            }),
-        // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-        seed: config.dataset.random_seed.map_or(seed, i64::cast_unsigned),
-    };
-    let requests = render_synthetic(&inputs, &dataset).map_err(|error| render_mistake(config, &error))?;
+    let dataset = dataset::prepare(config, &inputs, seed).map_err(|error| match error {
+        NoDataset::Mistakes(mistakes) => mistakes,
+        NoDataset::Render(error) => render_mistake(config, &error),
+    })?;
+    let readiness = readiness::plan(config, &targets);
     let directory = options
         .output_directory
         .clone()
@@ -104,7 +97,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             format!("cannot resolve the artifact directory {}: {error}", directory.display()),
         )
     })?;
-    let phases = phases(&config.phases, requests.conversations.has_later_turns());
+    let phases = phases(config, &dataset)?;
     let mut warnings = config.warnings.clone();
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
@@ -122,10 +115,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
             tls,
             control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
-            target,
+            targets,
         },
-        requests,
+        requests: dataset.images,
         phases,
+        readiness,
         hooks: hooks(config),
         artifacts: ArtifactPlan {
             directory,
@@ -134,7 +128,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
-        input_config: echo::input_config(config, options.output_directory.as_deref(), &server),
+        input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: options.command.clone(),
         warnings,
     })
@@ -142,9 +136,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
 
 /// The server that takes the place of the file's. It speaks plain HTTP, so the file must not ask for TLS: what is measured would not be what
 /// was written.
-fn replacement(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
+fn replacement_of(config: &Config, text: &str) -> Result<TargetParts, Diagnostics> {
     let server = TargetParts::parse(text).map_err(|message| without_place(config, message))?;
-    if TargetParts::of(&config.endpoint.url).is_secure() && !server.is_secure() {
+    if TargetParts::of(&config.endpoint.urls[0].url).is_secure() && !server.is_secure() {
         let message = format!(
             "an https address cannot be replaced with the plain server {}: it speaks no TLS; write http:// for runs with --mock",
             server.origin()
@@ -256,10 +250,9 @@ fn hooks(config: &Config) -> HookPlan {
     }
 }
 
-fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
-    let has_sessions = |phase: &Phase| has_later_turns || matches!(phase.load, PhaseType::UserCentric { .. });
+fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnostics> {
     let mut profiling = 0;
-    let resolve = |(index, phase): (usize, &Phase)| {
+    let resolve = |(index, phase): (usize, &Phase)| -> Result<PhasePlan, Diagnostics> {
         let kind = match phase.kind {
             config::PhaseKind::Warmup => PhaseKind::Warmup,
             config::PhaseKind::Profiling => PhaseKind::Profiling,
@@ -268,25 +261,30 @@ fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
             profiling += 1;
             profiling - 1
         });
-        PhasePlan {
+        let arrival = arrival(config, phase, dataset)?;
+        let has_sessions = arrival.turn_law(&dataset.images.conversations) != TurnLaw::Single;
+        let scheduled = match &arrival {
+            Arrival::FixedSchedule(schedule) => Some(schedule.requests()),
+            _ => None,
+        };
+        Ok(PhasePlan {
             id: PhaseId(u16::try_from(index).expect("the config bounds the number of phases")),
             profiling_index,
             name: phase.name.clone(),
             kind,
-            arrival: match phase.load {
-                PhaseType::Concurrency => Arrival::ClosedLoop,
-                PhaseType::Constant { rate } => Arrival::Constant { rate },
-                PhaseType::Poisson { rate } => Arrival::Poisson { rate },
-                PhaseType::UserCentric { users, rate } => Arrival::UserCentric { users, rate },
+            arrival,
+            concurrency: most(phase.concurrency, phase, AdaptiveVariable::Concurrency),
+            on_cap: match phase.on_cap.unwrap_or_default() {
+                config::OnCap::Wait => OnCap::Wait,
+                config::OnCap::Drop => OnCap::Drop,
             },
-            concurrency: phase.concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
-                requests: match has_sessions(phase) {
-                    true => phase.requests,
-                    false => phase.requests.into_iter().chain(phase.sessions).min(),
+                requests: match has_sessions {
+                    true => phase.requests.into_iter().chain(scheduled).min(),
+                    false => phase.requests.into_iter().chain(phase.sessions).chain(scheduled).min(),
                 },
-                sessions: phase.sessions.filter(|_| has_sessions(phase)),
+                sessions: phase.sessions.filter(|_| has_sessions),
                 duration: phase.duration_s.and_then(limit),
             },
             drain: match (phase.grace_period_s, phase.duration_s) {
@@ -302,9 +300,129 @@ fn phases(written: &[Phase], has_later_turns: bool) -> Vec<PhasePlan> {
                 probability: cancellation.rate / 100.0,
                 delay: Nanos::from_secs_f64(cancellation.delay_s),
             }),
-        }
+            limits: limits(phase),
+        })
     };
-    written.iter().enumerate().map(resolve).collect()
+    config.phases.iter().enumerate().map(resolve).collect()
+}
+
+/// The schedule of a phase, or what keeps the dataset from being one.
+fn schedule(
+    config: &Config,
+    phase: &Phase,
+    written: ScheduleWindow,
+    dataset: &Dataset,
+) -> Result<Schedule, Diagnostics> {
+    let mistake = |key: &str, message: String| config.mistake(phase.at, &format!("{}.{key}", phase.path), message);
+    if let Some(sampling) = config
+        .dataset
+        .sampling
+        .filter(|&sampling| sampling != config::Sampling::Sequential)
+    {
+        let found = sampling.as_str();
+        let message = format!(
+            "a fixed schedule takes the entries by their timestamps, but dataset.sampling is {found}; remove that key"
+        );
+        return Err(mistake("type", message));
+    }
+    let bound = |millis: Option<u64>, default| millis.map_or(default, Nanos::from_millis);
+    let first = bound(written.start_ms, Nanos::ZERO);
+    let window = Window {
+        first,
+        last: bound(written.end_ms, Nanos::MAX),
+        zero: (written.auto_offset == Some(false)).then_some(first),
+    };
+    let untimed = || {
+        let reason = dataset.untimed.as_deref().unwrap_or("one has none");
+        format!("a fixed schedule replays the timestamps of its dataset: {reason}")
+    };
+    Schedule::of(&dataset.images, window).map_err(|error| match error {
+        NoSchedule::NoTimestamp { .. } => mistake("type", untimed()),
+        NoSchedule::Empty { first, last } => {
+            let key = if written.end_ms.is_some() {
+                "end_offset"
+            } else {
+                "start_offset"
+            };
+            let (first, last) = (first.as_millis_f64(), last.as_millis_f64());
+            mistake(
+                key,
+                format!("no entry of the dataset starts in this window; its timestamps go from {first} to {last} ms"),
+            )
+        }
+    })
+}
+
+/// A limit as written, or the highest value that a controller gives it.
+fn most(written: Option<u32>, phase: &Phase, variable: AdaptiveVariable) -> Option<NonZeroU32> {
+    let adaptive = phase.limits.adaptive.as_ref();
+    let controlled = adaptive.filter(|adaptive| adaptive.variable == variable);
+    controlled
+        .map(|adaptive| adaptive.max)
+        .or(written)
+        .and_then(NonZeroU32::new)
+}
+
+fn limits(phase: &Phase) -> LimitPlan {
+    let limits = &phase.limits;
+    LimitPlan {
+        prefill: most(limits.prefill_concurrency, phase, AdaptiveVariable::PrefillConcurrency),
+        concurrency_ramp: limits.concurrency_ramp.map(ramp),
+        prefill_ramp: limits.prefill_ramp.map(ramp),
+        failure_threshold: limits.failed_request_threshold,
+        adaptive: limits
+            .adaptive
+            .as_ref()
+            .map(|written| Arc::new(adaptive::resolve(written))),
+    }
+}
+
+/// When requests of a phase start. A ramp without a duration to speak of still has one.
+fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival, Diagnostics> {
+    let gaps = match &phase.load {
+        PhaseType::Concurrency => return Ok(Arrival::ClosedLoop),
+        PhaseType::FixedSchedule(window) => {
+            return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
+        }
+        PhaseType::UserCentric { users, rate } => {
+            return Ok(Arrival::UserCentric {
+                users: *users,
+                rate: rate.first(),
+            });
+        }
+        PhaseType::Constant { .. } => Gaps::Even,
+        PhaseType::Poisson { .. } => Gaps::Exponential,
+        PhaseType::Gamma { smoothness, .. } => Gaps::Gamma {
+            shape: smoothness.unwrap_or(DEFAULT_SMOOTHNESS),
+        },
+    };
+    let course = match phase.load.rate() {
+        Some(config::Rate::Series(points)) => {
+            let point = |point: &config::RatePoint| RatePoint {
+                time_s: point.time_s,
+                rate: point.qps,
+            };
+            RateCourse::Series(points.iter().map(point).collect())
+        }
+        Some(config::Rate::Constant(rate)) => RateCourse::Constant(*rate),
+        None => unreachable!("every other open loop of a config without mistakes has a rate"),
+    };
+    let ramp = phase.rate_ramp.map(ramp);
+    Ok(Arrival::AtRate {
+        gaps,
+        rate: RatePlan { course, ramp },
+    })
+}
+
+fn ramp(ramp: config::Ramp) -> RampPlan {
+    RampPlan {
+        duration: positive(ramp.duration_s),
+        strategy: match ramp.strategy {
+            config::RampStrategy::Linear => RampStrategy::Linear,
+            config::RampStrategy::Exponential => RampStrategy::Exponential,
+            config::RampStrategy::Poisson => RampStrategy::Poisson,
+        },
+    }
 }
 
 #[cfg(test)]

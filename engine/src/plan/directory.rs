@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Config, PhaseKind, PhaseType};
+use crate::config::{Config, PhaseKind, PhaseType, Rate};
 
 /// Longest part of a directory name that comes from the model: the rest and the limit of file systems (255 bytes) leave room.
 const MODEL_BYTES_MAX: usize = 150;
@@ -48,14 +48,13 @@ fn model(config: &Config) -> String {
 fn stimulus(config: &Config) -> String {
     let first = config.phases.iter().find(|phase| phase.kind == PhaseKind::Profiling);
     let phase = first.expect("a config without mistakes has a profiling phase");
+    if matches!(phase.load, PhaseType::FixedSchedule(_)) {
+        return "fixed_schedule".to_owned();
+    }
     let concurrency = phase.concurrency.map(|concurrency| format!("concurrency{concurrency}"));
-    let rate = match phase.load {
-        PhaseType::Concurrency => None,
-        // Debug formatting keeps the fraction of whole rates, as in request_rate20.0.
-        PhaseType::Constant { rate } | PhaseType::Poisson { rate } | PhaseType::UserCentric { rate, .. } => {
-            Some(format!("request_rate{rate:?}"))
-        }
-    };
+    // Debug formatting keeps the fraction of whole rates, as in request_rate20.0. A series is named after its first rate.
+    let rate = phase.load.rate().map(Rate::first);
+    let rate = rate.map(|rate| format!("request_rate{rate:?}"));
     concurrency.into_iter().chain(rate).collect::<Vec<_>>().join("-")
 }
 

@@ -7,16 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    Config, Dataset, Endpoint, Length, Phase, PhaseKind, REDACTED, ResetKvCache, ServerProfiler, is_credential_name,
-    redact_url,
+    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
+    PhaseKind, PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
+    is_credential_name, redact_url,
 };
 
-/// The config as it runs: `directory` and `server` are what takes the place of the written ones, if anything does.
-pub(super) fn input_config(config: &Config, directory: Option<&Path>, server: &TargetParts) -> Value {
+/// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
+pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacement: Option<&TargetParts>) -> Value {
     let models: Vec<Value> = config.models.iter().map(|name| json!({ "name": name })).collect();
     let mut echo = Map::new();
     echo.insert("models".to_owned(), json!({ "items": models }));
-    echo.insert("endpoint".to_owned(), endpoint(&config.endpoint, server));
+    echo.insert("endpoint".to_owned(), endpoint(&config.endpoint, replacement));
     echo.insert("datasets".to_owned(), json!([dataset(&config.dataset)]));
     echo.insert("phases".to_owned(), config.phases.iter().map(phase).collect());
     let artifacts = artifacts(config, directory);
@@ -49,24 +50,23 @@ fn seconds(seconds: f64) -> Value {
     }
 }
 
-fn endpoint(endpoint: &Endpoint, server: &TargetParts) -> Value {
-    let url = if *server == TargetParts::of(&endpoint.url) {
-        redact_url(&endpoint.url_text)
-    } else {
-        let query = endpoint
-            .url
-            .query
-            .as_ref()
-            .map_or_else(String::new, |query| format!("?{query}"));
-        redact_url(&format!("{}{}{query}", server.origin(), endpoint.url.path))
+fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
+    let url = |Address { url, text }: &Address| match replacement {
+        Some(server) if *server != TargetParts::of(url) => {
+            let query = url.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
+            redact_url(&format!("{}{}{query}", server.origin(), url.path))
+        }
+        _ => redact_url(text),
     };
+    let urls: Vec<String> = endpoint.urls.iter().map(url).collect();
     let masked = |(name, value): &(String, String)| {
         let value = if is_credential_name(name) { REDACTED } else { value };
         (name.clone(), json!(value))
     };
     let headers: Map<String, Value> = endpoint.headers.iter().map(masked).collect();
     set_fields([
-        ("urls", Some(json!([url]))),
+        ("urls", Some(json!(urls))),
+        ("url_strategy", endpoint.url_strategy.then(|| json!("round_robin"))),
         ("type", Some(json!("chat"))),
         ("path", endpoint.path.as_ref().map(|path| json!(redact_url(path)))),
         ("api_key", endpoint.api_key.as_ref().map(|_| json!(REDACTED))),
@@ -90,6 +90,15 @@ fn endpoint(endpoint: &Endpoint, server: &TargetParts) -> Value {
         (
             "use_server_token_count",
             endpoint.use_server_token_count.map(Value::from),
+        ),
+        ("wait_for_model_timeout", endpoint.wait_for_model.timeout_s.map(seconds)),
+        (
+            "wait_for_model_interval",
+            endpoint.wait_for_model.interval_s.map(seconds),
+        ),
+        (
+            "wait_for_model_mode",
+            endpoint.wait_for_model.mode.map(|mode| json!(mode.as_str())),
         ),
         ("reset_kv_cache", endpoint.reset_kv_cache.as_ref().map(reset_kv_cache)),
         (
@@ -144,12 +153,35 @@ fn dataset(dataset: &Dataset) -> Value {
         Length::Fixed(tokens) => json!({ "value": f64::from(tokens) }),
         Length::Normal { mean, stddev } => json!({ "mean": mean, "stddev": stddev }),
     };
-    let prompts = set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]);
+    let file = dataset.file.as_ref();
+    let (path, records) = match file.map(|file| &file.origin) {
+        Some(FileOrigin::Path { path, .. }) => (Some(path.as_str()), None),
+        Some(FileOrigin::Records(records)) => {
+            let records = records
+                .iter()
+                .map(|(_, json)| serde_json::from_str::<Value>(json).expect("the config holds records as JSON"));
+            (None, Some(records.collect()))
+        }
+        None => (None, None),
+    };
+    let prompts = match file {
+        Some(_) => Value::Null,
+        None => set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]),
+    };
     set_fields([
         ("name", Some(json!(dataset.name.as_deref().unwrap_or("default")))),
-        ("type", Some(json!("synthetic"))),
+        ("type", Some(json!(if file.is_some() { "file" } else { "synthetic" }))),
+        ("path", path.map(Value::from)),
+        ("records", records),
+        (
+            "format",
+            file.and_then(|file| file.format).map(|format| json!(format.as_str())),
+        ),
+        ("block_size", file.and_then(|file| file.block_size).map(Value::from)),
+        ("sampling", dataset.sampling.map(|sampling| json!(sampling.as_str()))),
         ("random_seed", dataset.random_seed.map(Value::from)),
         ("entries", dataset.entries.map(Value::from)),
+        ("osl", file.and(dataset.osl).map(length)),
         (
             "prompts",
             prompts
@@ -170,6 +202,19 @@ fn dataset(dataset: &Dataset) -> Value {
 }
 
 fn phase(phase: &Phase) -> Value {
+    let (constant, points) = match phase.load.rate() {
+        None => (None, None),
+        Some(Rate::Constant(rate)) => (Some(*rate), None),
+        Some(Rate::Series(points)) => (None, Some(points)),
+    };
+    let smoothness = match &phase.load {
+        PhaseType::Gamma { smoothness, .. } => *smoothness,
+        _ => None,
+    };
+    let window = match phase.load {
+        PhaseType::FixedSchedule(window) => window,
+        _ => ScheduleWindow::default(),
+    };
     set_fields([
         ("name", Some(json!(phase.name))),
         ("kind", Some(json!(phase.kind.as_str()))),
@@ -182,8 +227,23 @@ fn phase(phase: &Phase) -> Value {
         ("requests", phase.requests.map(Value::from)),
         ("sessions", phase.sessions.map(Value::from)),
         ("concurrency", phase.concurrency.map(Value::from)),
-        ("rate", phase.load.rate().map(Value::from)),
+        ("prefill_concurrency", phase.limits.prefill_concurrency.map(Value::from)),
+        ("concurrency_ramp", phase.limits.concurrency_ramp.map(ramp)),
+        ("prefill_ramp", phase.limits.prefill_ramp.map(ramp)),
+        (
+            "failed_request_threshold",
+            phase.limits.failed_request_threshold.map(Value::from),
+        ),
+        ("adaptive_scale", phase.limits.adaptive.as_ref().map(adaptive_scale)),
+        ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
         ("users", phase.load.users().map(Value::from)),
+        ("rate", constant.map(Value::from)),
+        ("rate_series", points.map(|points| rate_series(points))),
+        ("rate_ramp", phase.rate_ramp.map(ramp)),
+        ("smoothness", smoothness.map(Value::from)),
+        ("auto_offset", window.auto_offset.map(Value::from)),
+        ("start_offset", window.start_ms.map(Value::from)),
+        ("end_offset", window.end_ms.map(Value::from)),
         ("grace_period", phase.grace_period_s.map(seconds)),
         (
             "cancellation",
@@ -193,6 +253,58 @@ fn phase(phase: &Phase) -> Value {
         ),
         ("seamless", phase.seamless.then(|| json!(true))),
     ])
+}
+
+/// In the nested form, whichever was written.
+fn adaptive_scale(adaptive: &AdaptiveScale) -> Value {
+    let variable = match adaptive.variable {
+        AdaptiveVariable::Concurrency => "concurrency",
+        AdaptiveVariable::PrefillConcurrency => "prefill_concurrency",
+    };
+    let policy = adaptive.step_policy.map(|policy| match policy {
+        AdaptiveStep::SlaMargin => "sla_margin",
+        AdaptiveStep::FixedPercent => "fixed_percent_step",
+    });
+    let filter =
+        |sla: &Sla| json!({ "metric_tag": sla.metric, "stat": sla.stat, "op": sla.op, "threshold": sla.threshold });
+    set_fields([
+        ("enabled", Some(json!(true))),
+        (
+            "control",
+            Some(set_fields([
+                ("variable", Some(json!(variable))),
+                ("min", adaptive.min.map(Value::from)),
+                ("max", Some(json!(adaptive.max))),
+            ])),
+        ),
+        (
+            "strategy",
+            Some(set_fields([
+                ("type", Some(json!("ramp_until_fail"))),
+                ("step_policy", policy.map(Value::from)),
+                ("base_step", adaptive.base_step.map(Value::from)),
+                ("max_step_multiplier", adaptive.max_step_multiplier.map(Value::from)),
+                ("step_percent", adaptive.step_percent.map(Value::from)),
+            ])),
+        ),
+        ("assessment_period", adaptive.assessment_period_s.map(Value::from)),
+        (
+            "min_completed_requests",
+            adaptive.min_completed_requests.map(Value::from),
+        ),
+        ("sustain_duration", Some(json!(adaptive.sustain_duration_s))),
+        ("sla", Some(adaptive.sla.iter().map(filter).collect())),
+    ])
+}
+
+fn ramp(ramp: Ramp) -> Value {
+    json!({ "duration": ramp.duration_s, "strategy": ramp.strategy.as_str() })
+}
+
+/// The points themselves, also of a series that was read from a file: the file may be gone when the echo is read.
+fn rate_series(points: &[RatePoint]) -> Value {
+    let point = |point: &RatePoint| json!({ "time_s": point.time_s, "qps": point.qps });
+    json!({ "points": points.iter().map(point).collect::<Vec<_>>() })
 }
 
 fn artifacts(config: &Config, directory: Option<&Path>) -> Value {

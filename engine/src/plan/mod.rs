@@ -2,22 +2,33 @@
 //!
 //! Only this module reads [`config`](crate::config). Everything below it works from these types.
 
+mod adaptive;
 mod advice;
 mod authorization;
 mod build;
 mod conversations;
+mod dataset;
 mod directory;
 mod echo;
 mod phase;
+mod rate;
+mod readiness;
 pub mod render;
 mod request_image;
+mod schedule;
 mod target;
 
-pub use crate::config::ConnectionReuse;
+pub use crate::config::{ConnectionReuse, ReadinessMode};
+pub use crate::dataset::{Sampler, Sampling};
+pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
-pub use phase::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule, TurnLaw};
+pub use phase::{
+    CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+};
+pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
 
@@ -38,6 +49,8 @@ pub struct Plan {
     pub requests: RequestImages,
     /// The workflow, in order. Never empty; at least one profiling phase.
     pub phases: Vec<PhasePlan>,
+    /// How to wait for the server before anything else; `None` does not.
+    pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
     /// What is written, and where.
@@ -74,8 +87,8 @@ pub enum Verification {
 pub struct EndpointPlan {
     /// The API.
     pub kind: EndpointKind,
-    /// The server that gets the load.
-    pub target: Target,
+    /// The servers that get the load: sessions take them in turn. Never empty.
+    pub targets: Vec<Target>,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
     /// What becomes of a connection whose request has ended.
@@ -103,6 +116,36 @@ pub struct Target {
     pub path: String,
     /// `scheme://host:port`, where control hooks go.
     pub origin: String,
+}
+
+/// How to wait for the server before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadinessPlan {
+    /// For each target, from its first probe on.
+    pub timeout: Nanos,
+    /// From the end of a probe to the start of the next.
+    pub interval: Nanos,
+    /// What makes a target ready.
+    pub mode: ReadinessMode,
+    /// Every server with every model, in the order of probing.
+    pub targets: Vec<ProbeTarget>,
+}
+
+/// One model at one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeTarget {
+    /// The model.
+    pub model: String,
+    /// `scheme://host:port`.
+    pub origin: String,
+    /// Asked in place of the list of models where there is none.
+    pub base_url: String,
+    /// The list of models.
+    pub models_url: String,
+    /// Where requests go.
+    pub inference_url: String,
+    /// A request for one token.
+    pub body: Vec<u8>,
 }
 
 /// Control hooks around the load; `None` is off.

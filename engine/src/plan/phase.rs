@@ -1,8 +1,9 @@
 //! One phase of the workflow, resolved.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use super::Conversations;
+use super::{AdaptivePlan, Arrival, Conversations, OnCap};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -23,30 +24,6 @@ impl PhaseKind {
             Self::Profiling => "profiling",
         }
     }
-}
-
-/// When requests of a phase start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrival {
-    /// Closed loop: a request starts whenever a slot is free.
-    ClosedLoop,
-    /// Open loop: arrival k (from 1) is due at `start + k / rate`.
-    Constant {
-        /// Requests per second, positive and finite.
-        rate: f64,
-    },
-    /// Open loop: gaps are independent exponential draws with mean `1 / rate`.
-    Poisson {
-        /// Requests per second, positive and finite.
-        rate: f64,
-    },
-    /// Open loop: users who each send a turn every `users / rate` seconds, whatever the server does, and are followed by others when they leave.
-    UserCentric {
-        /// Users at any time, at least 1.
-        users: u32,
-        /// Requests per second of all users together, positive and finite.
-        rate: f64,
-    },
 }
 
 /// What starts the turns of a phase's sessions.
@@ -72,10 +49,11 @@ impl Arrival {
     /// What starts the turns of sessions with these conversations.
     pub fn turn_law(&self, conversations: &Conversations) -> TurnLaw {
         match self {
-            Self::ClosedLoop | Self::Constant { .. } | Self::Poisson { .. } if conversations.has_later_turns() => {
-                TurnLaw::Credited
+            Self::FixedSchedule(schedule) if conversations.has_later_turns() => {
+                TurnLaw::Scheduled { zero: schedule.zero() }
             }
-            Self::ClosedLoop | Self::Constant { .. } | Self::Poisson { .. } => TurnLaw::Single,
+            Self::ClosedLoop | Self::AtRate { .. } if conversations.has_later_turns() => TurnLaw::Credited,
+            Self::ClosedLoop | Self::AtRate { .. } | Self::FixedSchedule(_) => TurnLaw::Single,
             Self::UserCentric { users, rate } => TurnLaw::Paced {
                 gap: Nanos::from_secs_f64(f64::from(*users) / rate),
             },
@@ -86,7 +64,7 @@ impl Arrival {
 /// What ends the sending of a phase: whichever limit comes first. Both unset means "until interrupted" (`duration: inf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StopRule {
-    /// Requests to send. `sessions` counts here too where every session is one request.
+    /// Requests to send; arrivals that are dropped do not count. `sessions` counts here too where every session is one request.
     pub requests: Option<u64>,
     /// Sessions to begin; those that have begun are finished. `None` where every session is one request and takes a credit as such.
     pub sessions: Option<u64>,
@@ -114,6 +92,42 @@ pub struct CancellationPlan {
     pub delay: Nanos,
 }
 
+/// The course of a value that rises to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RampStrategy {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// Slowly at first: with the square of the time.
+    Exponential,
+    /// At random instants, as many as a Poisson process has arrivals.
+    Poisson,
+}
+
+/// A value that rises to its target from the start of the phase on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RampPlan {
+    /// From the start of the phase until the target is reached; above zero.
+    pub duration: Nanos,
+    /// How it gets there.
+    pub strategy: RampStrategy,
+}
+
+/// What a phase limits beside its concurrency.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LimitPlan {
+    /// Most requests over all cores that have been started and have no content yet; `None` is unlimited.
+    pub prefill: Option<NonZeroU32>,
+    /// How the concurrency rises from 1; at once without it. Only beside a concurrency.
+    pub concurrency_ramp: Option<RampPlan>,
+    /// How the prefill limit rises from 1; at once without it. Only beside a prefill limit.
+    pub prefill_ramp: Option<RampPlan>,
+    /// The run ends when more than this share of the phase's answers, 0 to 1, are failures.
+    pub failure_threshold: Option<f64>,
+    /// Moves one of the limits while the phase runs; the limit itself is the highest value then.
+    pub adaptive: Option<Arc<AdaptivePlan>>,
+}
+
 /// One phase, resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasePlan {
@@ -129,6 +143,8 @@ pub struct PhasePlan {
     pub arrival: Arrival,
     /// Most requests in flight over all cores; `None` is unlimited but still counted.
     pub concurrency: Option<NonZeroU32>,
+    /// What becomes of an arrival that finds no slot, or no prefill slot; means something beside a schedule and such a limit only.
+    pub on_cap: OnCap,
     /// What ends the sending.
     pub stop: StopRule,
     /// What ends the drain.
@@ -137,4 +153,14 @@ pub struct PhasePlan {
     pub seamless: bool,
     /// Simulated disconnects; `None` draws nothing.
     pub cancellation: Option<CancellationPlan>,
+    /// Further limits.
+    pub limits: LimitPlan,
+}
+
+impl PhasePlan {
+    /// Whether arrivals that find no slot are dropped.
+    pub fn drops_arrivals(&self) -> bool {
+        let has_limit = self.concurrency.is_some() || self.limits.prefill.is_some();
+        self.on_cap == OnCap::Drop && !self.arrival.is_closed_loop() && has_limit
+    }
 }

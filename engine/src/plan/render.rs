@@ -3,9 +3,12 @@
 mod body;
 mod head;
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use super::{Conversations, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
+use super::{Conversations, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Sampler, Target};
 use crate::dataset::{Conversation, LengthDistribution, MEAN_BYTES_PER_TOKEN, Synthetic, Turn};
 use body::BodyTemplate;
 
@@ -21,8 +24,8 @@ pub const MAX_DATASET_BYTES: u64 = 4 << 30;
 /// What request bytes are made from.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderInputs<'a> {
-    /// Where requests go: gives the request line and `Host`.
-    pub target: &'a Target,
+    /// Where requests go: gives the request lines and `Host`.
+    pub targets: &'a [Target],
     /// Model name, as the server knows it.
     pub model: &'a str,
     /// Whether requests ask for an event stream.
@@ -182,18 +185,20 @@ pub fn render_conversations(
 }
 
 /// What all requests of a data set have in common.
-struct Parts {
-    head: Vec<u8>,
+struct Parts<'a> {
+    inputs: &'a RenderInputs<'a>,
+    heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
 }
 
-impl Parts {
-    fn new(inputs: &RenderInputs<'_>) -> Result<Self, RenderError> {
+impl<'a> Parts<'a> {
+    fn new(inputs: &'a RenderInputs<'a>) -> Result<Self, RenderError> {
         Ok(Self {
-            head: head::render_head(inputs)?,
+            inputs,
+            heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
-            template: BodyTemplate::chat(inputs)?,
+            template: BodyTemplate::chat(inputs, None)?,
         })
     }
 
@@ -206,7 +211,7 @@ impl Parts {
                 return Err(RenderError::ExtraMessages);
             }
             for (position, turn) in (0u32..).zip(&conversation.turns) {
-                let image = self.image(number, position, turn);
+                let image = self.image(number, position, turn)?;
                 bytes += (image.tail.len() + std::mem::size_of::<RequestImage>()) as u64;
                 entries.push(image);
             }
@@ -216,33 +221,41 @@ impl Parts {
             }
             index.push(conversation.id, conversation.turns.len());
         }
-        if entries.is_empty() {
+        let index = index.finish();
+        let Some(count) = NonZeroU32::new(index.count()) else {
             return Err(RenderError::NoEntries);
-        }
+        };
         Ok(RequestImages {
-            head: self.head.into(),
+            heads: self.heads.into(),
             ids: self.ids.into(),
             entries: entries.into(),
-            conversations: index.finish().into(),
+            order: Sampler::sequential(count),
+            conversations: index.into(),
         })
     }
 
-    fn image(&self, conversation: u32, position: u32, turn: &Turn) -> RequestImage {
-        let (body, message) = self.template.fill(turn);
+    fn image(&self, conversation: u32, position: u32, turn: &Turn) -> Result<RequestImage, RenderError> {
+        let own = turn.written.as_deref();
+        let own = own.filter(|written| written.extra.is_some() || written.tools.is_some());
+        let own = own
+            .map(|written| BodyTemplate::chat(self.inputs, Some(written)))
+            .transpose()?;
+        let template = own.as_ref().unwrap_or(&self.template);
+        let (body, message) = template.fill(turn);
         let mut tail = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
         tail.reserve_exact(body.len());
         tail.extend_from_slice(&body);
-        RequestImage {
+        Ok(RequestImage {
             tail: tail.into(),
             body_len: u32::try_from(body.len()).expect("a body is far smaller than the bound of the whole data set"),
             message,
-            input_tokens: turn.input_tokens.filter(|_| self.template.has_text()),
-            requested_output_tokens: self.template.requested_output_tokens(turn),
+            input_tokens: turn.input_tokens.filter(|_| template.has_text()),
+            requested_output_tokens: template.requested_output_tokens(turn),
             conversation,
             turn: position,
             delay: turn.delay,
             timestamp: turn.timestamp,
-        }
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Request bytes, rendered once: three parts that are sent back to back.
 //!
 //! ```text
-//! head      request line and headers that are the same for every request          shared by all
+//! head      request line and headers that are the same for every request          shared by all that go to one URL
 //! id block  X-Request-ID, X-Correlation-ID, X-Session-Affinity                    patched per request
 //! tail      Content-Length, blank line, body                                      shared per turn of the dataset
 //! ```
@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Conversations;
+use super::{Conversations, Sampler};
 use crate::units::Nanos;
 
 /// One turn of the dataset as request bytes.
@@ -81,14 +81,16 @@ pub const ID_BLOCK_CAPACITY: usize = 256;
 /// The request bytes of the whole dataset. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RequestImages {
-    /// Request line and headers common to all requests, without the blank line.
-    pub head: Arc<[u8]>,
+    /// Request line and headers common to all requests to a URL, without the blank line: one head for each URL of the endpoint.
+    pub heads: Arc<[Arc<[u8]>]>,
     /// Headers that carry ids.
     pub ids: Arc<IdBlock>,
     /// One image per turn, conversation by conversation; never empty.
     pub entries: Arc<[RequestImage]>,
-    /// Which images are whose. Sessions take conversations in order, wrapping, across phases.
+    /// Which images are whose.
     pub conversations: Arc<Conversations>,
+    /// In which order sessions take conversations, over all phases. A fixed schedule has an order of its own.
+    pub order: Sampler,
 }
 
 impl RequestImages {

@@ -4,7 +4,7 @@ use super::Target;
 use crate::config::{Scheme, Url};
 
 /// The path of chat completions.
-const CHAT_PATH: &str = "/v1/chat/completions";
+pub(super) const API_PATH: &str = "/v1/chat/completions";
 
 /// Scheme, host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl TargetParts {
 
 /// Joins the address with the path of chat completions, or with `path` if the config has one.
 pub(super) fn resolve(server: &TargetParts, url: &Url, path: Option<&str>) -> Target {
-    let path = join(&url.path, url.query.as_deref(), path.unwrap_or(CHAT_PATH));
+    let path = join(&url.path, url.query.as_deref(), path.unwrap_or(API_PATH));
     let origin = server.origin();
     Target {
         url: format!("{origin}{path}"),
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_path_is_appended_unless_it_is_there() {
-        let chat = |base: &str, query: Option<&str>| join(base, query, CHAT_PATH);
+        let chat = |base: &str, query: Option<&str>| join(base, query, API_PATH);
         assert_eq!(chat("", None), "/v1/chat/completions");
         assert_eq!(chat("/", None), "/v1/chat/completions");
         assert_eq!(chat("/v1/chat/completions", None), "/v1/chat/completions");

@@ -4,6 +4,7 @@ use super::connection::{NONE, Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
+use crate::credit::Sample;
 use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
 use crate::plan::ConnectionReuse;
@@ -227,6 +228,9 @@ impl<D: Driver> Core<D> {
             } else if place.reader.is_event_stream() {
                 // A whole body has no first token, whatever was asked for.
                 request.first_content = now;
+                if std::mem::take(&mut request.in_prefill) {
+                    self.exchange.release_prefill(now);
+                }
             }
             request.last_content = now;
             request.content_events += 1;
@@ -279,6 +283,7 @@ impl<D: Driver> Core<D> {
             self.recorder.forget_gaps(&mut request.gaps);
             self.cancels.remove(index);
             self.slab.relink(index, fresh);
+            self.slab.get(fresh).server = self.slab.get(index).server;
             self.slab.get(index).request = None;
             self.close(index);
             self.counters.resends += 1;
@@ -312,10 +317,11 @@ impl<D: Driver> Core<D> {
             let place = self.slab.get(index);
             place.state = State::Idle;
             place.served += 1;
+            let server = place.server;
             if self.connection_reuse == ConnectionReuse::StickyUserSessions {
                 self.keep_for_session(index, session);
             } else {
-                self.idle.push(index);
+                self.idle.push(server, index);
             }
         } else {
             self.close(index);
@@ -324,19 +330,19 @@ impl<D: Driver> Core<D> {
 
     /// Disconnects a request because its credit says so.
     pub(super) fn cancel(&mut self, index: u32, now: Nanos) {
-        let delay = self
-            .slab
-            .get(index)
-            .request()
-            .credit
-            .cancel_after
-            .unwrap_or(Nanos::ZERO);
-        if self.slab.get(index).tls.is_none() {
-            return self.fail(index, Outcome::Cancelled, failure::cancelled(delay), now);
-        }
-        let error = self.recorder.intern(failure::cancelled(delay));
+        let place = self.slab.get(index);
+        let credit = place.request().credit;
+        let speaks_tls = place.tls.is_some();
+        let error = *self.cancel_errors[credit.phase.index()].get_or_insert_with(|| {
+            let delay = credit.cancel_after.unwrap_or(Nanos::ZERO);
+            self.recorder.intern(failure::cancelled(delay))
+        });
         self.finish(index, Outcome::Cancelled, error, now);
-        self.part(index, now);
+        if speaks_tls {
+            self.part(index, now);
+        } else {
+            self.close(index);
+        }
     }
 
     /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
@@ -365,6 +371,7 @@ impl<D: Driver> Core<D> {
         self.cancels.remove(index);
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
+        let server = place.server;
         let (history_tokens, history_bytes) = match request.session_place {
             NONE => (Some(0), 0),
             place => self.sessions.get(place).history_size(),
@@ -380,7 +387,14 @@ impl<D: Driver> Core<D> {
             at: now,
         };
         self.recorder.finish(&mut request, ending);
+        if request.in_prefill {
+            self.exchange.release_prefill(now);
+        }
         let phase = request.credit.phase.index();
+        self.servers.count(phase, server, outcome);
+        if self.phases[phase].sampled {
+            self.leave_sample(&request, &ending);
+        }
         if request.session_place == NONE {
             self.leave_slot(phase, now);
         } else {
@@ -391,6 +405,24 @@ impl<D: Driver> Core<D> {
             .phase(phase)
             .count_ended(outcome);
         self.progressed = true;
+    }
+
+    /// Tells the controller of the phase what it needs to know of a request.
+    fn leave_sample(&self, request: &Request, ending: &Ending) {
+        let Some(samples) = &self.exchange.links[self.id.index()].samples else {
+            return;
+        };
+        let by_server = ending.usage.completion_tokens;
+        samples.leave(Sample {
+            phase: request.credit.phase,
+            outcome: ending.outcome,
+            issued: request.issued,
+            latency: request.last_content.since(request.start),
+            first_token: Some(request.first_content.since(request.start))
+                .filter(|_| request.first_content > Nanos::ZERO),
+            output_tokens: by_server.unwrap_or(request.content_events),
+            counted_by_server: by_server.is_some(),
+        });
     }
 
     /// Ends a connection. Its place is free once every operation on it has completed.
@@ -424,8 +456,10 @@ impl<D: Driver> Core<D> {
 
     /// An idle connection is no longer to be had.
     pub(super) fn forget_idle(&mut self, index: u32) {
-        match std::mem::replace(&mut self.slab.get(index).session, NONE) {
-            NONE => self.idle.retain(|&idle| idle != index),
+        let place = self.slab.get(index);
+        let server = place.server;
+        match std::mem::replace(&mut place.session, NONE) {
+            NONE => self.idle.forget(server, index),
             session => {
                 self.sessions.get(session).take_connection();
             }

@@ -91,6 +91,8 @@ pub(super) struct Request {
     pub(super) connection_reused: bool,
     /// Already sent a second time after a reused connection died.
     pub(super) resent: bool,
+    /// Holds a prefill slot: until its first content, or its end.
+    pub(super) in_prefill: bool,
 }
 
 impl Request {
@@ -121,6 +123,7 @@ impl Request {
             gaps: GapChain::EMPTY,
             connection_reused: false,
             resent: false,
+            in_prefill: false,
         }
     }
 
@@ -151,6 +154,8 @@ pub(super) struct Connection {
     pub(super) receiving: bool,
     /// Whether a send is on its way.
     pub(super) sending: bool,
+    /// Number of the server that it leads to.
+    pub(super) server: u16,
     /// Requests that ended well here.
     pub(super) served: u32,
     /// Place of the session that it waits for while idle, [`NONE`] if it waits for any request.
@@ -174,6 +179,7 @@ impl Connection {
             operations: 0,
             receiving: false,
             sending: false,
+            server: 0,
             served: 0,
             session: NONE,
             request: None,

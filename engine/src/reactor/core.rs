@@ -12,11 +12,14 @@ use std::sync::atomic::Ordering;
 use super::connection::{NONE, Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
+use super::idle::IdlePool;
 use super::pacing::{Profile, Profiles};
+use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
 use super::routes::{Route, Routes};
 use super::sealed::TlsCore;
+use super::servers::ServerTallies;
 use super::sessions::Sessions;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
@@ -24,7 +27,7 @@ use crate::clock;
 use crate::credit::{Cancellations, Command, Credit, Exchange, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{Arrival, ConnectionReuse, RequestImages, TurnLaw};
+use crate::plan::{ConnectionReuse, RequestImages, TurnLaw};
 use crate::record::{ErrorDetail, FailureClass, Outcome};
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::socket;
@@ -56,6 +59,14 @@ pub(super) struct PhaseRun {
     /// The number of a session that begins with the next credit.
     pub(super) claimed: Option<u64>,
     pub(super) cancellations: Option<Cancellations>,
+    /// Its controller wants to know of every finished request.
+    pub(super) sampled: bool,
+    /// What its requests have to do with prefill slots.
+    pub(super) prefill: PrefillRule,
+    /// The credit in hand waits for a prefill slot.
+    pub(super) awaits_prefill: bool,
+    /// Arrivals that find no slot are dropped.
+    pub(super) drops: bool,
 }
 
 /// Whose slot a request takes.
@@ -73,7 +84,8 @@ pub(crate) struct Core<D> {
     pub(super) exchange: Arc<Exchange>,
     pub(super) driver: D,
     pub(super) slab: Slab,
-    pub(super) idle: Vec<u32>,
+    pub(super) idle: IdlePool,
+    pub(super) servers: ServerTallies,
     pub(super) to_send: VecDeque<u32>,
     pub(super) phases: Vec<PhaseRun>,
     pub(super) recorder: Recorder,
@@ -85,6 +97,8 @@ pub(crate) struct Core<D> {
     pub(super) ids: RequestIds,
     pub(super) routes: Routes,
     pub(super) connection_reuse: ConnectionReuse,
+    /// The text of each phase's disconnects, once it has been made: storms cancel requests as fast as they can be sent.
+    pub(super) cancel_errors: Vec<Option<u32>>,
     /// With TLS, what the connections share.
     pub(super) tls: Option<TlsCore>,
     pub(super) request_timeout: Nanos,
@@ -99,6 +113,8 @@ pub(crate) struct Core<D> {
     pub(super) lost: u64,
     /// No closed-loop start before this instant.
     pub(super) paused_until: Nanos,
+    /// This core stands in line for a prefill slot.
+    pub(super) in_line: bool,
     pub(super) shutting_down: bool,
     pub(super) watching: bool,
     /// Something happened that the coordinator waits for.
@@ -115,12 +131,17 @@ impl<D: Driver> Core<D> {
         let phases = plan
             .phases
             .iter()
-            .map(|phase| PhaseRun {
+            .zip(prefill::rules(&plan.phases))
+            .map(|(phase, prefill)| PhaseRun {
                 open: false,
                 slots: 0,
                 occupied: 0,
                 held: None,
-                closed_loop: phase.arrival == Arrival::ClosedLoop,
+                closed_loop: phase.arrival.is_closed_loop(),
+                drops: phase.drops_arrivals(),
+                sampled: phase.limits.adaptive.is_some(),
+                prefill,
+                awaits_prefill: false,
                 law: phase.arrival.turn_law(&plan.images.conversations),
                 claimed: None,
                 cancellations: phase
@@ -129,11 +150,13 @@ impl<D: Driver> Core<D> {
             })
             .collect();
         Self {
+            cancel_errors: vec![None; plan.phases.len()],
             health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
             slab: Slab::new(plan.connections),
-            idle: Vec::with_capacity(plan.connections),
+            idle: IdlePool::new(plan.routes.servers(), plan.connections),
+            servers: ServerTallies::new(plan.phases.len(), plan.routes.servers()),
             to_send: VecDeque::with_capacity(plan.connections),
             phases,
             recorder: Recorder::new(
@@ -152,7 +175,7 @@ impl<D: Driver> Core<D> {
             ids: plan.ids,
             routes: plan.routes,
             connection_reuse: plan.connection_reuse,
-            tls: plan.tls.map(TlsCore::new),
+            tls: TlsCore::new(plan.tls),
             request_timeout: plan.request_timeout,
             profiles: plan.pacing,
             profile: plan.pacing.with(false),
@@ -161,6 +184,7 @@ impl<D: Driver> Core<D> {
             ramp: Ramp::new(plan.connects_in_flight),
             lost: 0,
             paused_until: Nanos::ZERO,
+            in_line: false,
             shutting_down: false,
             watching: false,
             notify: false,
@@ -210,6 +234,7 @@ impl<D: Driver> Core<D> {
         outcome.map(|()| CoreReport {
             histograms,
             windows,
+            servers: self.servers.close(),
             errors,
             counters: self.counters,
         })
@@ -218,18 +243,19 @@ impl<D: Driver> Core<D> {
     fn take_commands(&mut self, now: Nanos) {
         while let Some(command) = self.exchange.links[self.id.index()].next_command() {
             match command {
-                Command::Allow { phase, slots } => {
+                Command::Allow { phase, slots, since } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = true;
                     run.slots = slots;
                     let (driver, recorder) = (&mut self.driver, &self.recorder);
                     self.health
-                        .granted(phase.index(), slots, now, || parts(driver, recorder));
+                        .granted(phase.index(), (slots, since), now, || parts(driver, recorder));
                     self.choose_profile();
                 }
                 Command::Close { phase } => {
                     let run = &mut self.phases[phase.index()];
                     run.open = false;
+                    run.awaits_prefill = false;
                     let link = &self.exchange.links[self.id.index()];
                     let start = self.exchange.gates[phase.index()].start();
                     let unsent = run.held.take().filter(|credit| start + credit.intended <= now);
@@ -269,7 +295,7 @@ impl<D: Driver> Core<D> {
                 continue;
             }
             while self.phases[index].open && self.phases[index].occupied < self.phases[index].slots {
-                let Some(credit) = self.next_credit(index) else { break };
+                let Some(credit) = self.next_arrival(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
                 let paused = self.phases[index].closed_loop && now < self.paused_until;
@@ -279,6 +305,9 @@ impl<D: Driver> Core<D> {
                     break;
                 }
             }
+        }
+        if self.in_line {
+            self.return_unused_grant(now);
         }
     }
 
@@ -301,39 +330,53 @@ impl<D: Driver> Core<D> {
         let wanted = (!closed_loop).then_some(intended);
         let ready = self.health.ready(credit.phase.index(), wanted, self.paused_until, now);
         self.health.wanted(&credit, ready, now);
-        // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
-        let intended = wanted.unwrap_or(now);
-        if !self.can_place() {
-            return false;
+        if self.phases[credit.phase.index()].prefill != PrefillRule::Free {
+            return self.start_in_prefill(credit, wanted, ready, now);
         }
-        self.dispatch(Request::new(credit, intended, ready, now), None, Start::NewSlot, now);
-        true
+        let Some(credit) = self.numbered(credit) else {
+            return false;
+        };
+        // In a closed loop nothing was scheduled: the request is wanted when its slot takes the credit.
+        self.begin(credit, wanted.unwrap_or(now), ready, now)
     }
 
-    /// Whether there is a connection for another request, or may be a new one now.
-    pub(super) fn can_place(&self) -> bool {
-        !self.idle.is_empty() || (self.ramp.allows() && self.slab.has_room())
+    /// Starts a request that is a session of its own; `false` as above.
+    pub(super) fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
+        let request = Request::new(credit, intended, ready, now);
+        self.dispatch(request, None, Start::NewSlot, now)
     }
 
-    /// Puts a request on the connection that was kept for it, else on an idle one, else on a new one. One of these is to be had.
-    pub(super) fn dispatch(&mut self, mut request: Request, kept: Option<u32>, slot: Start, now: Nanos) {
-        self.account_start(request.credit.phase, slot);
-        if let Some(index) = kept.or_else(|| self.idle.pop()) {
+    /// Puts a request on the connection that was kept for it, else on an idle one, else on a new one; `false` as above.
+    pub(super) fn dispatch(&mut self, mut request: Request, kept: Option<u32>, slot: Start, now: Nanos) -> bool {
+        let phase = request.credit.phase;
+        request.in_prefill = self.phases[phase.index()].prefill != PrefillRule::Free;
+        let server = self.servers.of(phase, request.session);
+        if let Some(index) = kept.or_else(|| self.idle.pop(server)) {
             request.connection_reused = true;
+            self.account_start(phase, slot);
             self.slab.link(index);
             let place = self.slab.get(index);
             place.session = NONE;
             place.state = State::Busy;
             place.begin(request, &mut self.scratch);
             self.to_send.push_back(index);
-            return;
+            return true;
         }
-        let index = self.slab.claim().expect("a request starts only where it has a place");
+        if !self.ramp.allows() {
+            return false;
+        }
+        let Some(index) = self.slab.claim() else {
+            self.make_room();
+            return false;
+        };
+        self.slab.get(index).server = server;
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
+        self.account_start(phase, slot);
         self.slab.link(index);
         self.connect(index, request, now);
+        true
     }
 
     fn account_start(&mut self, phase: PhaseId, slot: Start) {
@@ -360,7 +403,7 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         place.begin(request, &mut self.scratch);
         place.state = State::Connecting;
-        let route = self.routes.next();
+        let route = self.routes.next(place.server);
         match open_socket(&route) {
             Ok(socket) => {
                 place.socket = Some(socket);
@@ -435,7 +478,7 @@ impl<D: Driver> Core<D> {
                 self.images.entries[image as usize].begin_with_history(history, out)
             };
             let block = &self.images.ids;
-            self.driver.prepare_request(index, image, insert, |out| {
+            self.driver.prepare_request(index, place.server, image, insert, |out| {
                 http::patch_ids(
                     &block.template,
                     block.request_id_at,
@@ -482,7 +525,8 @@ impl<D: Driver> Core<D> {
             self.watching = true;
         }
         // While the ramp holds a connect back it is the network or the server that takes its time.
-        self.health.no_place_left(self.idle.is_empty() && !self.slab.has_room());
+        self.health
+            .no_place_left(!self.idle.serves_all() && !self.slab.has_room());
         let span = if self.to_send.is_empty() {
             self.profile.sleep(now, self.next_deadline(), self.is_loaded())
         } else {
@@ -498,7 +542,9 @@ impl<D: Driver> Core<D> {
             let has_credit = !self.exchange.gates[phase].is_empty();
             has_credit && self.phases[phase].held.is_none() && self.wants_credit(phase)
         };
-        let work = !link.is_quiet() || (hungry && (0..self.phases.len()).any(fed));
+        let work = !link.is_quiet()
+            || (self.in_line && self.exchange.prefill.has_grant(self.id.index()))
+            || (hungry && (0..self.phases.len()).any(fed));
         let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
         self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
@@ -524,7 +570,8 @@ impl<D: Driver> Core<D> {
             if let Some(at) = self.next_turn(phase) {
                 next = next.min(at);
             }
-            let Some(held) = run.held.filter(|_| self.wants_credit(phase)) else {
+            // Who waits for a prefill slot is woken when there is one.
+            let Some(held) = run.held.filter(|_| !run.awaits_prefill && self.wants_credit(phase)) else {
                 continue;
             };
             let due = if run.closed_loop {
@@ -547,7 +594,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether a request could start now.
     pub(super) fn has_place(&self) -> bool {
-        !self.idle.is_empty() || (self.slab.has_room() && self.ramp.has_room())
+        self.idle.serves_all() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.
@@ -555,7 +602,7 @@ impl<D: Driver> Core<D> {
         if self.slab.active() > 0 {
             return false;
         }
-        while let Some(index) = self.idle.pop() {
+        while let Some(index) = self.idle.pop_any() {
             self.close(index);
         }
         if self.slab.in_use() > 0 {

@@ -36,6 +36,8 @@ struct Reading {
 struct FreeSlots {
     left: VecDeque<Nanos>,
     bound: usize,
+    /// Slots that are held and will be gone with their requests, because the limit has fallen.
+    owed: usize,
 }
 
 impl FreeSlots {
@@ -44,15 +46,34 @@ impl FreeSlots {
         Self {
             left: VecDeque::with_capacity(bound),
             bound,
+            owed: 0,
         }
     }
 
+    /// Follows a change of the limit; new slots are there since `since`. Slots that are gone are taken from the free ones first, and from those
+    /// that become free later.
+    fn resize(&mut self, before: u32, now: u32, since: Nanos) {
+        if now < before {
+            let fewer = (before - now) as usize;
+            let gone = fewer.min(self.left.len());
+            self.left.drain(..gone);
+            self.owed += fewer - gone;
+        }
+        let more = now.saturating_sub(before).min(self.bound as u32) as usize;
+        let paid = more.min(self.owed);
+        self.owed -= paid;
+        (paid..more).for_each(|_| self.add(since));
+    }
+
     fn add(&mut self, since: Nanos) {
-        if self.left.len() < self.bound {
+        if self.owed > 0 {
+            self.owed -= 1;
+        } else if self.left.len() < self.bound {
             self.left.push_back(since);
         }
     }
 
+    /// Since when the slot that the next request takes has been free; zero without a note.
     fn next(&self) -> Nanos {
         self.left.front().copied().unwrap_or(Nanos::ZERO)
     }
@@ -64,6 +85,7 @@ struct PhaseHealth {
     /// Taken with the first slot.
     opening: Option<Reading>,
     open: bool,
+    closed_loop: bool,
     slots: u32,
     free: FreeSlots,
     /// The latest request that had to wait for a connection's place.
@@ -97,6 +119,7 @@ impl Health {
             .map(|phase| PhaseHealth {
                 opening: None,
                 open: false,
+                closed_loop: phase.arrival.is_closed_loop(),
                 slots: 0,
                 free: FreeSlots::new(
                     phase
@@ -128,8 +151,14 @@ impl Health {
         }
     }
 
-    /// The phase may have `slots` requests in flight from now on. `parts` is read if this opens the phase.
-    pub(super) fn granted(&mut self, phase: usize, slots: u32, now: Nanos, parts: impl FnOnce() -> Parts) {
+    /// The phase may have `slots` requests in flight, those that it could not have before from `since` on. `parts` is read if this opens the phase.
+    pub(super) fn granted(
+        &mut self,
+        phase: usize,
+        (slots, since): (u32, Nanos),
+        now: Nanos,
+        parts: impl FnOnce() -> Parts,
+    ) {
         if self.phases[phase].opening.is_none() {
             let opening = self.read(now, parts());
             self.phases[phase].opening = Some(opening);
@@ -137,11 +166,18 @@ impl Health {
             self.open.push(phase);
         }
         let health = &mut self.phases[phase];
-        let more = slots.saturating_sub(health.slots).min(health.free.bound as u32);
+        // In a closed loop the first request of a slot is wanted when it starts, whenever the slot came.
+        let since = if health.closed_loop { Nanos::ZERO } else { since };
+        health.free.resize(health.slots, slots, since);
         health.slots = slots;
-        for _ in 0..more {
-            health.free.add(Nanos::ZERO);
-        }
+    }
+
+    /// Whether every slot of the phase was taken when an arrival came at `intended`: the one that it would take now was not free yet.
+    ///
+    /// Slots are taken in the order in which they became free, so if this one was taken at that time, so were all others; and the cores take
+    /// credits only while they have slots, so no other core had one for it either.
+    pub(super) fn found_no_slot(&self, phase: usize, intended: Nanos) -> bool {
+        intended < self.phases[phase].free.next()
     }
 
     /// The phase is over.
@@ -256,7 +292,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{Arrival, DrainRule, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
 
     fn phase(concurrency: Option<u32>) -> PhasePlan {
         PhasePlan {
@@ -266,10 +302,12 @@ mod tests {
             kind: PhaseKind::Profiling,
             arrival: Arrival::ClosedLoop,
             concurrency: concurrency.and_then(NonZeroU32::new),
+            on_cap: OnCap::Wait,
             stop: StopRule::default(),
             drain: DrainRule::WhileProgressing,
             seamless: false,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 
@@ -280,7 +318,7 @@ mod tests {
     fn open(concurrency: Option<u32>) -> (Health, Vec<PhaseHistograms>) {
         let mut health = Health::new(&[phase(concurrency)], 64);
         let slots = concurrency.unwrap_or(u32::MAX);
-        health.granted(0, slots, ms(1), Parts::default);
+        health.granted(0, (slots, ms(1)), ms(1), Parts::default);
         health.looked = ms(10);
         (health, vec![PhaseHistograms::new()])
     }
@@ -322,11 +360,58 @@ mod tests {
     }
 
     #[test]
+    fn slots_of_a_limit_that_fell_are_not_waited_for() {
+        let (mut health, _) = open(Some(4));
+        (0..3).for_each(|_| health.took_slot(0));
+        // One free, three held: of three slots that go, one is free and two go with their requests.
+        health.granted(0, (1, ms(20)), ms(20), Parts::default);
+        health.left_slot(0, ms(30));
+        health.left_slot(0, ms(40));
+        health.left_slot(0, ms(50));
+        assert_eq!(
+            health.ready(0, None, Nanos::ZERO, ms(60)),
+            ms(50),
+            "the slot that is left"
+        );
+        health.took_slot(0);
+        health.granted(0, (2, ms(70)), ms(70), Parts::default);
+        assert_eq!(
+            health.ready(0, None, Nanos::ZERO, ms(80)),
+            ms(80),
+            "a new slot has kept nobody waiting"
+        );
+    }
+
+    #[test]
+    fn an_arrival_found_no_slot_if_the_one_that_it_would_take_was_not_free_yet() {
+        let mut plan = phase(Some(2));
+        plan.arrival = Arrival::constant(1.0);
+        let mut health = Health::new(&[plan], 64);
+        health.granted(0, (1, ms(10)), ms(11), Parts::default);
+        assert!(health.found_no_slot(0, ms(9)), "the phase had none yet");
+        assert!(!health.found_no_slot(0, ms(10)));
+        health.took_slot(0);
+        health.granted(0, (2, ms(30)), ms(31), Parts::default);
+        assert!(health.found_no_slot(0, ms(29)) && !health.found_no_slot(0, ms(30)));
+        health.took_slot(0);
+        health.left_slot(0, ms(50));
+        health.left_slot(0, ms(60));
+        assert!(health.found_no_slot(0, ms(49)) && !health.found_no_slot(0, ms(50)));
+        health.took_slot(0);
+        assert!(health.found_no_slot(0, ms(59)), "the slot that is left came later");
+        assert_eq!(
+            health.ready(0, Some(ms(55)), Nanos::ZERO, ms(61)),
+            ms(60),
+            "before that it was not for the client to send"
+        );
+    }
+
+    #[test]
     fn notes_of_free_slots_never_grow_beyond_the_limit() {
         let (mut health, _) = open(Some(3));
         let room = health.phases[0].free.left.capacity();
         for round in 0..100 {
-            health.granted(0, 3, ms(round), Parts::default);
+            health.granted(0, (3, ms(round)), ms(round), Parts::default);
             health.left_slot(0, ms(round));
         }
         assert_eq!(health.phases[0].free.left.len(), 3);

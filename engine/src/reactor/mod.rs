@@ -2,17 +2,21 @@
 //!
 //! A core obeys credits and deadlines and knows nothing of policy. It never imports the coordinator.
 
+mod arrivals;
 mod completions;
 mod connection;
 mod core;
 mod deadline;
 mod failure;
 mod health;
+mod idle;
 mod pacing;
+mod prefill;
 mod ramp;
 mod recorder;
 mod routes;
 mod sealed;
+mod servers;
 mod sessions;
 mod slab;
 mod turns;
@@ -25,7 +29,7 @@ use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
-use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms};
+use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms, ServerCounts};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::uring::Ring;
@@ -66,8 +70,8 @@ pub(crate) struct CorePlan {
     pub(crate) connects_in_flight: usize,
     /// What becomes of connections whose request has ended.
     pub(crate) connection_reuse: ConnectionReuse,
-    /// The TLS of its connections, if any.
-    pub(crate) tls: Option<Arc<TlsClient>>,
+    /// The TLS of its connections by server; empty without.
+    pub(crate) tls: Vec<Arc<TlsClient>>,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -86,6 +90,8 @@ pub(crate) struct CoreReport {
     pub(crate) histograms: Vec<PhaseHistograms>,
     /// What the core knows of itself, by phase.
     pub(crate) windows: Vec<CoreWindow>,
+    /// Requests by phase and server, in this order; empty where there is one server.
+    pub(crate) servers: Vec<ServerCounts>,
     /// Failure texts by index.
     pub(crate) errors: Vec<ErrorDetail>,
     /// Figures of the core itself.
@@ -200,11 +206,11 @@ impl ReactorError {
 }
 
 fn new_ring(plan: &CorePlan) -> Result<Ring, ReactorError> {
-    let (head, tails) = shared_bytes(&plan.images);
+    let (heads, tails) = shared_bytes(&plan.images);
     patiently(|| {
         Ring::new(
             plan.connections,
-            Arc::clone(&head),
+            Arc::clone(&heads),
             Arc::clone(&tails),
             plan.routes.peers(),
         )
@@ -227,15 +233,15 @@ fn patiently<T>(mut make: impl FnMut() -> io::Result<T>) -> Result<T, ReactorErr
 }
 
 fn new_epoll(plan: &CorePlan) -> Result<Epoll, ReactorError> {
-    let (head, tails) = shared_bytes(&plan.images);
-    Epoll::new(plan.connections, head, tails, plan.routes.peers()).map_err(ReactorError::Epoll)
+    let (heads, tails) = shared_bytes(&plan.images);
+    Epoll::new(plan.connections, heads, tails, plan.routes.peers()).map_err(ReactorError::Epoll)
 }
 
-type SharedTails = Arc<[Arc<[u8]>]>;
+type SharedPieces = Arc<[Arc<[u8]>]>;
 
-fn shared_bytes(images: &RequestImages) -> (Arc<[u8]>, SharedTails) {
+fn shared_bytes(images: &RequestImages) -> (SharedPieces, SharedPieces) {
     let tails = images.entries.iter().map(|image| Arc::clone(&image.tail)).collect();
-    (Arc::clone(&images.head), tails)
+    (Arc::clone(&images.heads), tails)
 }
 
 /// Makes a core over the driver of that kind and runs it to its end. Must be called on the core's own thread, for a ring belongs to the thread that

@@ -30,7 +30,8 @@ const PARTING: Nanos = Nanos::from_secs(1);
 
 /// What the sealed connections of a core share.
 pub(super) struct TlsCore {
-    client: Arc<TlsClient>,
+    /// By server.
+    clients: Vec<Arc<TlsClient>>,
     workspace: Workspace,
     /// A piece of a request, put together.
     piece: Vec<u8>,
@@ -39,13 +40,14 @@ pub(super) struct TlsCore {
 }
 
 impl TlsCore {
-    pub(super) fn new(client: Arc<TlsClient>) -> Self {
-        Self {
-            client,
+    /// `None` without clients: connections are plain.
+    pub(super) fn new(clients: Vec<Arc<TlsClient>>) -> Option<Self> {
+        (!clients.is_empty()).then(|| Self {
+            clients,
             workspace: Workspace::default(),
             piece: Vec::with_capacity(PIECE_BYTES),
             farewell: Vec::new(),
-        }
+        })
     }
 }
 
@@ -82,7 +84,7 @@ impl<D: Driver> Core<D> {
         let tls = self.tls.as_ref().expect("only a run with TLS shakes hands");
         let place = self.slab.get(index);
         place.state = State::Handshaking;
-        match Session::new(&tls.client) {
+        match Session::new(&tls.clients[usize::from(place.server)]) {
             Ok(session) => {
                 place.tls = Some(Box::new(Seal {
                     session,

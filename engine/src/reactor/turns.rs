@@ -7,6 +7,8 @@
 use super::completions::usage;
 use super::connection::{NONE, Request, State};
 use super::core::{Core, Start};
+use super::prefill::PrefillRule;
+use crate::clock;
 use crate::credit::Credit;
 use crate::id::PhaseId;
 use crate::plan::TurnLaw;
@@ -23,6 +25,17 @@ enum Use {
     Begin(u64),
     /// Nothing: it came before any turn that is left was due.
     Idle,
+    /// Nothing: it found no slot, and is not to wait for one.
+    Drop,
+}
+
+/// Leave for a turn to start.
+#[derive(Debug, Clone, Copy)]
+struct Leave {
+    /// When it was given.
+    at: Nanos,
+    /// Since when the prefill slot was there for it; zero if nothing was waited for.
+    since: Nanos,
 }
 
 impl<D: Driver> Core<D> {
@@ -35,25 +48,41 @@ impl<D: Driver> Core<D> {
             let Some(credit) = self.next_credit(phase) else { break };
             let gate = &self.exchange.gates[phase];
             let due = gate.start() + credit.intended;
-            if due > now || now >= gate.stop_at() {
+            if due > now || now >= gate.stop_at() || !self.use_credit(phase, credit, due, now) {
                 self.phases[phase].held = Some(credit);
                 break;
-            }
-            let choice = match self.phases[phase].law {
-                TurnLaw::Credited => self.choose(phase, due),
-                _ => Use::Begin(credit.sequence),
-            };
-            let kept = matches!(choice, Use::Continue(place) if self.sessions.get(place).has_connection());
-            if choice != Use::Idle && !kept && !self.can_place() {
-                self.phases[phase].held = Some(credit);
-                break;
-            }
-            match choice {
-                Use::Idle => {}
-                Use::Continue(place) => self.continue_session(phase, place, due, now),
-                Use::Begin(number) => self.begin_session(phase, credit, number, now),
             }
         }
+    }
+
+    /// Uses up a credit that is due, if only for nothing; `false` if what it is for has to wait.
+    fn use_credit(&mut self, phase: usize, credit: Credit, due: Nanos, now: Nanos) -> bool {
+        let choice = match self.phases[phase].law {
+            TurnLaw::Credited => self.choose(phase, due),
+            _ => Use::Begin(credit.sequence),
+        };
+        match choice {
+            Use::Idle => return true,
+            Use::Drop => {
+                self.count_dropped(phase, 1);
+                return true;
+            }
+            Use::Continue(place) if self.sessions.get(place).has_connection() => {}
+            Use::Continue(_) | Use::Begin(_) if self.can_send() => {}
+            Use::Continue(_) | Use::Begin(_) => return false,
+        }
+        let Some(leave) = self.ask_leave(phase, now) else {
+            if self.phases[phase].drops {
+                self.count_dropped(phase, 1);
+            }
+            return self.phases[phase].drops;
+        };
+        match choice {
+            Use::Continue(place) => self.continue_session(phase, place, due, leave),
+            Use::Begin(number) => self.begin_session(phase, credit, number, leave),
+            Use::Idle | Use::Drop => {}
+        }
+        true
     }
 
     /// Later turns that start without a credit.
@@ -61,11 +90,38 @@ impl<D: Driver> Core<D> {
         while self.may_continue(phase)
             && now < self.exchange.gates[phase].stop_at()
             && let Some(place) = self.sessions.first_ready(phase)
-            && (self.sessions.get(place).has_connection() || self.can_place())
+            && (self.sessions.get(place).has_connection() || self.can_send())
+            && let Some(leave) = self.ask_leave(phase, now)
         {
             let due = self.sessions.get(place).due();
-            self.continue_session(phase, place, due, now);
+            self.continue_session(phase, place, due, leave);
         }
+    }
+
+    /// Takes a prefill slot for a turn if the phase has them. `None`: there is none, or the phase is over by now.
+    fn ask_leave(&mut self, phase: usize, now: Nanos) -> Option<Leave> {
+        let none = Nanos::ZERO;
+        if self.phases[phase].prefill == PrefillRule::Free {
+            return Some(Leave { at: now, since: none });
+        }
+        let since = self.take_prefill(PhaseId(phase as u16), now)?;
+        // Another core may have freed the slot since this turn began: the request is issued after that.
+        let at = clock::monotonic();
+        let gate = &self.exchange.gates[phase];
+        if at >= gate.stop_at() || !gate.requests.any_left() {
+            self.exchange.release_prefill(at);
+            return None;
+        }
+        Some(Leave { at, since })
+    }
+
+    /// The next number for a turn that has leave to start; without one the leave is given back.
+    fn take_number(&mut self, phase: usize, leave: Leave) -> Option<u64> {
+        let sequence = self.exchange.gates[phase].requests.take();
+        if sequence.is_none() && self.phases[phase].prefill != PrefillRule::Free {
+            self.exchange.release_prefill(leave.at);
+        }
+        sequence
     }
 
     /// Whether a session of the phase has a turn that could start.
@@ -78,7 +134,8 @@ impl<D: Driver> Core<D> {
     /// When a turn that needs no credit, and only waits for its time or for a place, should be looked at again.
     pub(super) fn next_turn(&self, phase: usize) -> Option<Nanos> {
         let by_itself = self.phases[phase].law != TurnLaw::Single && self.phases[phase].law != TurnLaw::Credited;
-        (by_itself && self.may_continue(phase) && self.has_place()).then_some(Nanos::ZERO)
+        let waits = self.phases[phase].awaits_prefill || !self.has_place();
+        (by_itself && !waits && self.may_continue(phase)).then_some(Nanos::ZERO)
     }
 
     /// Whether a credit of the phase could be used: by a turn that is due or by a new session.
@@ -106,12 +163,16 @@ impl<D: Driver> Core<D> {
         {
             return Use::Continue(place);
         }
+        let has_slot = run.occupied < run.slots;
+        if run.drops && (!has_slot || self.health.found_no_slot(phase, due)) {
+            return Use::Drop;
+        }
         let gate = &self.exchange.gates[phase];
-        if run.occupied < run.slots && run.claimed.is_none() {
+        if has_slot && run.claimed.is_none() {
             run.claimed = gate.sessions.take();
         }
         match (run.claimed, ready) {
-            (Some(number), _) if run.occupied < run.slots => Use::Begin(number),
+            (Some(number), _) if has_slot => Use::Begin(number),
             // The cap keeps the next session back, so the arrival waits, and the first turn that can use it does.
             (Some(_), Some(place)) => Use::Continue(place),
             (None, Some(place)) if gate.sessions.any_left() => Use::Continue(place),
@@ -120,37 +181,38 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn begin_session(&mut self, phase: usize, credit: Credit, number: u64, now: Nanos) {
+    fn begin_session(&mut self, phase: usize, credit: Credit, number: u64, leave: Leave) {
+        let Some(sequence) = self.take_number(phase, leave) else {
+            return;
+        };
         let gate = &self.exchange.gates[phase];
-        let Some(sequence) = gate.requests.take() else { return };
-        let conversations = &self.images.conversations;
         let conversation = match self.phases[phase].law {
-            TurnLaw::Credited => {
-                let count = u64::from(conversations.count());
-                ((u64::from(gate.first_conversation()) + number % count) % count) as u32
-            }
+            TurnLaw::Credited => self.images.order.entry(gate.first_position().wrapping_add(number)),
             _ => credit.conversation,
         };
         gate.count_begun();
         self.phases[phase].claimed = None;
         let intended = gate.start() + credit.intended;
-        let images = conversations.images(conversation);
+        let images = self.images.conversations.images(conversation);
         let place = self
             .sessions
             .begin(credit.phase, number, images, credit.turns, intended);
         let wanted = (!self.phases[phase].closed_loop).then_some(intended);
-        let ready = self.health.ready(phase, wanted, self.paused_until, now);
-        self.start_turn(place, sequence, wanted, ready, Start::NewSlot, now);
+        let ready = self
+            .health
+            .ready(phase, wanted, self.paused_until, leave.at)
+            .max(leave.since);
+        self.start_turn(place, sequence, wanted, ready, Start::NewSlot, leave.at);
     }
 
-    fn continue_session(&mut self, phase: usize, place: u32, due: Nanos, now: Nanos) {
-        let Some(sequence) = self.exchange.gates[phase].requests.take() else {
+    fn continue_session(&mut self, phase: usize, place: u32, due: Nanos, leave: Leave) {
+        let Some(sequence) = self.take_number(phase, leave) else {
             return;
         };
         self.sessions.take_ready(phase);
-        let ready = self.sessions.get(place).due().max(due);
+        let ready = self.sessions.get(place).due().max(due).max(leave.since);
         let wanted = (!self.phases[phase].closed_loop).then_some(due);
-        self.start_turn(place, sequence, wanted, ready, Start::HeldSlot, now);
+        self.start_turn(place, sequence, wanted, ready, Start::HeldSlot, leave.at);
     }
 
     fn start_turn(&mut self, place: u32, sequence: u64, wanted: Option<Nanos>, ready: Nanos, slot: Start, now: Nanos) {
@@ -181,7 +243,8 @@ impl<D: Driver> Core<D> {
         };
         let kept = session.take_connection();
         self.health.wanted(&credit, ready, now);
-        self.dispatch(request, kept, slot, now);
+        let placed = self.dispatch(request, kept, slot, now);
+        assert!(placed, "a turn starts only when it can be sent");
     }
 
     /// A turn has returned: the session goes on or is over.

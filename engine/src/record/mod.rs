@@ -7,6 +7,7 @@ mod error_table;
 mod gap_arena;
 mod outcome;
 mod request_record;
+mod server_counts;
 
 pub use core_histograms::{Family, FamilyHistogram, PhaseHistograms};
 pub use core_window::CoreWindow;
@@ -16,3 +17,4 @@ pub use request_record::{DecodeError, RequestRecord, Usage};
 
 pub(crate) use encoding::{decode, encode};
 pub(crate) use gap_arena::{GapArena, GapChain};
+pub(crate) use server_counts::ServerCounts;

@@ -54,6 +54,8 @@ pub(super) struct PhaseData {
     pub(super) summary: Option<PhaseSummary>,
     /// An open loop without a cap.
     uncapped: bool,
+    /// It replays the timestamps of its dataset.
+    pub(super) replays: bool,
     client: Option<ClientNotes>,
 }
 
@@ -268,7 +270,10 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
-                    uncapped: phase.arrival != Arrival::ClosedLoop && phase.concurrency.is_none(),
+                    uncapped: !phase.arrival.is_closed_loop()
+                        && phase.concurrency.is_none()
+                        && phase.limits.prefill.is_none(),
+                    replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
                     client: None,
                 })
                 .collect(),
@@ -389,7 +394,7 @@ impl Collector {
             }
         };
         let aggregate = scope::ScopeReport {
-            was_cancelled: matches!(end, RunEnd::Interrupted),
+            was_cancelled: matches!(end, RunEnd::Interrupted | RunEnd::ThresholdMissed(_)),
             incomplete_reason: end.incomplete_reason(),
             ..of_kind(PhaseKind::Profiling)
         };

@@ -1,5 +1,6 @@
 //! A small plan and records with round figures, for tests of the report and of the artifacts.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, StopRule, Target,
+    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -37,10 +38,12 @@ pub(crate) fn plan() -> Plan {
         },
         arrival: Arrival::ClosedLoop,
         concurrency: None,
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     };
     let entry = |number: u32| RequestImage {
         tail: BODY.as_bytes().into(),
@@ -59,14 +62,14 @@ pub(crate) fn plan() -> Plan {
         models: vec!["m".to_owned()],
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
-            target: Target {
+            targets: vec![Target {
                 url: TARGET.to_owned(),
                 host: "127.0.0.1".to_owned(),
                 port: 8000,
                 authority: "127.0.0.1:8000".to_owned(),
                 path: "/v1/chat/completions".to_owned(),
                 origin: "http://127.0.0.1:8000".to_owned(),
-            },
+            }],
             streaming: true,
             connection_reuse: ConnectionReuse::Pooled,
             request_timeout: None,
@@ -74,7 +77,7 @@ pub(crate) fn plan() -> Plan {
             control_headers: Vec::new(),
         },
         requests: RequestImages {
-            head: Arc::from(&b""[..]),
+            heads: Arc::from([Arc::from(&b""[..])]),
             ids: Arc::new(IdBlock {
                 template: Box::default(),
                 request_id_at: 0,
@@ -84,12 +87,14 @@ pub(crate) fn plan() -> Plan {
             conversations: Arc::new(Conversations::of_single_turns(
                 [0, 1].map(|number| format!("conversation-{number}")),
             )),
+            order: Sampler::sequential(NonZeroU32::MIN.saturating_add(1)),
         },
         phases: vec![
             phase(WARMUP, "warmup", None),
             phase(BASELINE, "baseline", Some(0)),
             phase(STRESS, "stress", Some(1)),
         ],
+        readiness: None,
         hooks: HookPlan::default(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),

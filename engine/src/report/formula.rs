@@ -147,6 +147,11 @@ pub(super) fn effective_latency(r: &impl Fields) -> Option<f64> {
     number(r.since_intended())
 }
 
+/// Start minus intended start.
+pub(super) fn schedule_offset(r: &impl Fields) -> Option<f64> {
+    number(r.since_intended().saturating_sub(r.end()))
+}
+
 pub(super) fn connecting(r: &impl Fields) -> Option<f64> {
     number(r.connecting())
 }

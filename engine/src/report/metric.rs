@@ -219,6 +219,9 @@ pub(super) const E2E_NORMALIZED_LATENCY: Formula = formula!(e2e_normalized_laten
 /// 1 for a request whose output length missed what was asked for, else 0; not exported itself.
 pub(super) const OSL_MISMATCH: Formula = formula!(osl_mismatch);
 
+/// How late a request started; not exported itself.
+pub(super) const SCHEDULE_OFFSET: Formula = formula!(schedule_offset);
+
 use Unit::{
     Count, Kilobytes, Milliseconds, Percent, Ratio, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
     TokensPerSecondPerUser,
@@ -328,6 +331,10 @@ pub const METRICS: &[Metric] = &[
         |t| t.normalized_interactivity(75)),
     Metric::scalar("e2e_normalized_interactivity_p90", "E2E Normalized Interactivity p90", TokensPerSecondPerUser,
         |t| t.normalized_interactivity(90)),
+    Metric::scalar("replay_sched_lag_p50", "Replay Schedule Lag p50", Milliseconds, |t| t.replay_lag_ms(50)),
+    Metric::scalar("replay_sched_lag_p90", "Replay Schedule Lag p90", Milliseconds, |t| t.replay_lag_ms(90)),
+    Metric::scalar("replay_sched_lag_p99", "Replay Schedule Lag p99", Milliseconds, |t| t.replay_lag_ms(99)),
+    Metric::scalar("replay_sched_degraded", "Replay Schedule Degraded", Count, |t| t.replay_is_degraded()),
 ];
 
 /// The metric with this tag.

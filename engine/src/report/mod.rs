@@ -62,6 +62,8 @@ pub enum RunEnd {
     Complete,
     /// The user interrupted it.
     Interrupted,
+    /// Too many requests failed for a phase's `failed_request_threshold`; which, in one line.
+    ThresholdMissed(String),
     /// Something else ended it early; the reason in one line.
     Failed(String),
 }
@@ -71,7 +73,7 @@ impl RunEnd {
         match self {
             Self::Complete => None,
             Self::Interrupted => Some("the run was interrupted before all its phases were over".to_owned()),
-            Self::Failed(reason) => Some(reason.clone()),
+            Self::ThresholdMissed(reason) | Self::Failed(reason) => Some(reason.clone()),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::column::Pool;
 use super::distribution::Distribution;
 use super::errors::{ErrorCount, ErrorGroups};
 use super::fields::ImageFacts;
-use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH};
+use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
 use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
@@ -229,8 +229,13 @@ impl Scope<'_> {
 
     /// All values of a formula in ascending order.
     fn sorted(&self, formula: &Formula) -> Vec<f64> {
+        self.sorted_of(formula, |_| true)
+    }
+
+    /// The same over some of the phases.
+    fn sorted_of(&self, formula: &Formula, wanted: impl Fn(&PhaseData) -> bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.rows());
-        for phase in self.phases {
+        for phase in self.phases.iter().filter(|phase| wanted(phase)) {
             values.extend((0..phase.rows.len()).filter_map(|at| {
                 let row = Row::new(&phase.rows, self.images, at);
                 (formula.of_row)(&row)
@@ -315,6 +320,14 @@ impl Scope<'_> {
         }
     }
 
+    fn schedule_offset(&self) -> Option<Distribution> {
+        if !self.phases.iter().any(|phase| phase.replays) {
+            return None;
+        }
+        let values = self.sorted_of(&SCHEDULE_OFFSET, |phase| phase.replays);
+        Distribution::of_sorted(values.len(), |at| values[at])
+    }
+
     fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured]) -> Totals<'m> {
         let windows: Vec<(Nanos, Nanos)> = self.phases.iter().filter_map(|phase| phase.window()).collect();
         let window_s = (!windows.is_empty()).then(|| union_length(windows).as_secs_f64());
@@ -337,6 +350,7 @@ impl Scope<'_> {
             benchmark_duration_s,
             normalized_latency: self.of_formula(&E2E_NORMALIZED_LATENCY),
             osl_mismatch: self.of_formula(&OSL_MISMATCH),
+            schedule_offset: self.schedule_offset(),
         }
     }
 }

@@ -501,3 +501,44 @@ fn many_records_in_parallel_give_the_same_as_few_in_line() {
     );
     assert_eq!((a.count, a.percentiles, a.avg), (2 * b.count, b.percentiles, b.avg));
 }
+
+#[test]
+fn replay_lag_counts_from_the_least_late_request_of_phases_with_a_schedule() {
+    let mut plan = fixture::plan();
+    // 101 successes that started 2, 3, ..., 102 ms late: percentiles of the lag without its smallest value are whole milliseconds.
+    let late = |phase, sequence: u64| {
+        let mut record = success(phase, sequence);
+        for instant in [&mut record.start, &mut record.last_content, &mut record.end] {
+            *instant = *instant + Nanos::from_millis(sequence);
+        }
+        record
+    };
+    let records: Vec<RequestRecord> = (0..101).map(|sequence| late(BASELINE, sequence)).collect();
+    let windows = [summary(BASELINE, 2000, 20_000, tally(101, 0, 0, 0))];
+    assert_eq!(
+        report_of(&plan, &records, &windows)
+            .aggregate
+            .scalar("replay_sched_lag_p50"),
+        None
+    );
+
+    let starts = (0..101).map(|k| (Some(Nanos::from_millis(k * 100)), 1));
+    let schedule = crate::plan::Schedule::new(starts, crate::plan::Window::default()).expect("timestamps");
+    plan.phases[BASELINE.index()].arrival = crate::plan::Arrival::FixedSchedule(schedule);
+    let scope = report_of(&plan, &records, &windows).aggregate;
+    let figures = ["p50", "p90", "p99"].map(|at| scope.scalar(&format!("replay_sched_lag_{at}")));
+    assert_eq!(figures, [Some(50.0), Some(90.0), Some(99.0)]);
+    assert_eq!(scope.scalar("replay_sched_degraded"), Some(0.0));
+
+    let mut stuck = records;
+    stuck[1].end = stuck[1].end + Nanos::from_secs(60);
+    stuck[1].start = stuck[1].start + Nanos::from_secs(60);
+    stuck[1].last_content = stuck[1].end;
+    let scope = report_of(
+        &plan,
+        &stuck[..2],
+        &[summary(BASELINE, 2000, 70_000, tally(2, 0, 0, 0))],
+    )
+    .aggregate;
+    assert_eq!(scope.scalar("replay_sched_degraded"), Some(1.0));
+}

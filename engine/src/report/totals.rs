@@ -17,7 +17,12 @@ pub(crate) struct Totals<'a> {
     pub(super) normalized_latency: Option<Distribution>,
     /// Of one 0 or 1 per request.
     pub(super) osl_mismatch: Option<Distribution>,
+    /// Nanoseconds from the intended to the actual start, over the phases that replay a schedule; `None` if none does.
+    pub(super) schedule_offset: Option<Distribution>,
 }
+
+/// A replay whose 99th percentile lags by more than this many milliseconds is no replay of that schedule.
+const DEGRADED_FROM_MS: f64 = 500.0;
 
 impl Totals<'_> {
     fn present(count: u64) -> Option<f64> {
@@ -78,5 +83,16 @@ impl Totals<'_> {
     pub(super) fn normalized_interactivity(&self, percentile: u8) -> Option<f64> {
         let latency_ns = self.normalized_latency.as_ref()?.percentile(percentile)?;
         (latency_ns > 0.0).then(|| 1e9 / latency_ns)
+    }
+
+    /// This percentile of the lag behind the schedule, counted from the least late request.
+    pub(super) fn replay_lag_ms(&self, percentile: u8) -> Option<f64> {
+        let offsets = self.schedule_offset.as_ref()?;
+        Some((offsets.percentile(percentile)? - offsets.min?) / 1e6)
+    }
+
+    /// 1 if the replay could not keep to its schedule, else 0.
+    pub(super) fn replay_is_degraded(&self) -> Option<f64> {
+        Some(f64::from(self.replay_lag_ms(99)? > DEGRADED_FROM_MS))
     }
 }

@@ -12,17 +12,30 @@ use crate::sys::socket;
 /// Both ends of the connections of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Addresses {
-    /// The server's, at least one.
-    pub(super) peers: Vec<SocketAddr>,
+    /// Those of each server, at least one.
+    pub(super) servers: Vec<Vec<SocketAddr>>,
     /// This host's; none leaves the choice to the kernel.
     pub(super) sources: Vec<IpAddr>,
 }
 
-/// Resolves the target and checks the source addresses against it and against this host.
+/// Resolves the targets and checks the source addresses against them and against this host.
 ///
 /// # Errors
-/// The name does not resolve, or a source address cannot be used.
-pub(super) fn resolve(target: &Target, sources: &[IpAddr]) -> Result<Addresses, RunError> {
+/// A name does not resolve, or a source address cannot be used.
+pub(super) fn resolve(targets: &[Target], sources: &[IpAddr]) -> Result<Addresses, RunError> {
+    let servers: Result<Vec<_>, _> = targets.iter().map(|target| resolve_one(target, sources)).collect();
+    let servers = servers?;
+    let sources = distinct(sources.iter().copied());
+    for &address in &sources {
+        socket::try_source(address).map_err(|error| RunError::SourceAddress {
+            address,
+            reason: format!("it cannot be bound ({error}); use addresses of this host (ip address show)"),
+        })?;
+    }
+    Ok(Addresses { servers, sources })
+}
+
+fn resolve_one(target: &Target, sources: &[IpAddr]) -> Result<Vec<SocketAddr>, RunError> {
     let fail = |reason: String| RunError::Resolve {
         host: target.host.clone(),
         reason,
@@ -34,19 +47,12 @@ pub(super) fn resolve(target: &Target, sources: &[IpAddr]) -> Result<Addresses, 
     if found.is_empty() {
         return Err(fail("the name has no address".to_owned()));
     }
-    let chosen = choose(&found, sources)?;
-    for &address in &chosen.sources {
-        socket::try_source(address).map_err(|error| RunError::SourceAddress {
-            address,
-            reason: format!("it cannot be bound ({error}); use addresses of this host (ip address show)"),
-        })?;
-    }
-    Ok(chosen)
+    choose(&found, sources)
 }
 
 /// Every address of one family: IPv4 if the name has any, for `localhost` is `::1` too on most hosts while inference servers listen on IPv4
 /// alone. Source addresses decide otherwise: the families that they are of are used.
-fn choose(found: &[SocketAddr], sources: &[IpAddr]) -> Result<Addresses, RunError> {
+fn choose(found: &[SocketAddr], sources: &[IpAddr]) -> Result<Vec<SocketAddr>, RunError> {
     let any_v4 = found.iter().any(SocketAddr::is_ipv4);
     let wanted = |peer: &SocketAddr| match sources {
         [] => peer.is_ipv4() == any_v4,
@@ -65,10 +71,7 @@ fn choose(found: &[SocketAddr], sources: &[IpAddr]) -> Result<Addresses, RunErro
     });
     match unfit {
         Some(error) => Err(error),
-        None => Ok(Addresses {
-            peers: distinct(found.iter().copied().filter(wanted)),
-            sources: distinct(sources.iter().copied()),
-        }),
+        None => Ok(distinct(found.iter().copied().filter(wanted))),
     }
 }
 
@@ -86,20 +89,15 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 mod tests {
     use super::*;
 
-    fn chosen(found: &[&str], sources: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
+    fn chosen(found: &[&str], sources: &[&str]) -> Result<Vec<String>, String> {
         let found: Vec<SocketAddr> = found.iter().map(|text| text.parse().unwrap()).collect();
         let sources: Vec<IpAddr> = sources.iter().map(|text| text.parse().unwrap()).collect();
-        let shown = |addresses: Addresses| {
-            (
-                addresses.peers.iter().map(SocketAddr::to_string).collect(),
-                addresses.sources.iter().map(IpAddr::to_string).collect(),
-            )
-        };
-        choose(&found, &sources).map(shown).map_err(|error| error.to_string())
+        let peers = choose(&found, &sources).map_err(|error| error.to_string())?;
+        Ok(peers.iter().map(SocketAddr::to_string).collect())
     }
 
     fn peers(found: &[&str], sources: &[&str]) -> Vec<String> {
-        chosen(found, sources).unwrap().0
+        chosen(found, sources).unwrap()
     }
 
     #[test]
@@ -119,8 +117,9 @@ mod tests {
 
     #[test]
     fn an_address_counts_once_however_often_it_is_named() {
-        let (peers, sources) = chosen(&["10.0.0.1:80", "10.0.0.1:80"], &["10.0.0.9", "10.0.0.9"]).unwrap();
-        assert_eq!((peers.len(), sources.len()), (1, 1));
+        assert_eq!(peers(&["10.0.0.1:80", "10.0.0.1:80"], &["10.0.0.9"]), ["10.0.0.1:80"]);
+        let twice = |text: &str| [text, text].map(|text| text.parse::<IpAddr>().unwrap());
+        assert_eq!(distinct(twice("10.0.0.9").into_iter()).len(), 1);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::Host;
+use super::servers::Servers;
 use crate::artifact::EngineFacts;
-use crate::coordinator::{CoordinatorReport, StopReason};
+use crate::coordinator::{CoordinatorReport, StopReason, UnsentArrivals};
 use crate::plan::Verification;
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
@@ -60,6 +61,7 @@ pub(super) fn collect(
     coordinator: &CoordinatorReport,
     seed: u64,
     hooks: Vec<Value>,
+    servers: &Servers,
 ) -> EngineFacts {
     let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
     let mut run = Map::new();
@@ -68,7 +70,7 @@ pub(super) fn collect(
         run.insert("driver_reason".into(), json!(reason));
     }
     run.insert("kernel".into(), json!(kernel()));
-    if let Some(tls) = &host.tls {
+    if let Some(tls) = host.tls.first() {
         run.insert("tls".into(), verification(tls.verification()));
     }
     run.insert("seed".into(), json!(seed));
@@ -82,7 +84,7 @@ pub(super) fn collect(
             .map(|(&processor, counters)| core(processor, counters))
             .collect(),
     );
-    run.insert("server_addresses".into(), json!(host.addresses.peers));
+    run.insert("server_addresses".into(), json!(host.addresses.servers.concat()));
     if !host.addresses.sources.is_empty() {
         run.insert("source_addresses".into(), json!(host.addresses.sources));
     }
@@ -99,11 +101,15 @@ pub(super) fn collect(
     if !hooks.is_empty() {
         run.insert("hooks".into(), Value::Array(hooks));
     }
+    if let Some(servers) = servers.of_run() {
+        run.insert("servers".into(), servers);
+    }
     let phases = coordinator.phases.iter().map(|summary| {
         let mut facts = Map::new();
         let reason = match summary.stop_reason {
             StopReason::Requests => "requests",
             StopReason::Duration => "duration",
+            StopReason::Adaptive => "adaptive",
             StopReason::Interrupted => "interrupted",
         };
         facts.insert("stop_reason".into(), json!(reason));
@@ -116,10 +122,17 @@ pub(super) fn collect(
             json!(summary.end.since(summary.sending_complete).as_secs_f64()),
         );
         facts.insert("drain_cut".into(), json!(summary.drain_cut));
-        facts.insert(
-            "arrivals_unsent".into(),
-            json!(coordinator.unsent[summary.phase.index()]),
-        );
+        let arrivals = coordinator.arrivals[summary.phase.index()];
+        if let Some(UnsentArrivals { dropped, unsent }) = arrivals {
+            let sent = summary.tally.sent;
+            facts.insert("arrivals_scheduled".into(), json!(sent + dropped + unsent));
+            facts.insert("arrivals_sent".into(), json!(sent));
+            facts.insert("arrivals_dropped".into(), json!(dropped));
+            facts.insert("arrivals_unsent".into(), json!(unsent));
+        }
+        if let Some(servers) = servers.of_phase(summary.phase) {
+            facts.insert("servers".into(), servers);
+        }
         (summary.phase, facts)
     });
     EngineFacts {

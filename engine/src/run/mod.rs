@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare the directory, limits, address, ring         refused here, nothing was sent
-//! reset hook
+//! wait for the model, reset hook
 //! journal thread, one pinned thread per core, control thread, coordinator thread
 //! ... load; the calling thread only looks on ...
 //! join, merge, read the journal once, report, write
@@ -16,6 +16,7 @@ mod live;
 mod placement;
 mod processors;
 mod results;
+mod servers;
 mod threads;
 mod topology;
 
@@ -30,7 +31,7 @@ pub use live::{LivePhase, LiveSnapshot};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
-use crate::control::HookError;
+use crate::control::{HookError, NotReady};
 use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
@@ -87,6 +88,8 @@ pub struct RunOutcome {
     pub interrupted: Option<i32>,
     /// Why the run failed, in one line; `None`: it did not.
     pub failure: Option<String>,
+    /// Which phase had more failures than its `failed_request_threshold` allows, in one line: that ended the run early.
+    pub threshold_missed: Option<String>,
     /// Which processors the cores had and how they waited, in one line.
     pub placement: String,
     /// What went wrong without failing the run, one line each.
@@ -112,6 +115,9 @@ pub enum RunError {
     /// A control hook failed before the load.
     #[error(transparent)]
     Control(#[from] HookError),
+    /// The model is not served.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// More cores than there are.
     #[error("--cores {wanted}: this process may use {available} processors; ask for 1 to {available}")]
     Cores {
@@ -192,14 +198,11 @@ impl RunError {
 /// # Errors
 /// What was found before any load was sent. From then on every outcome is a [`RunOutcome`].
 pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnapshot)) -> Result<RunOutcome, RunError> {
-    let placement = placement::place(&plan.phases, &options.cores)?;
-    let tls = plan.endpoint.tls.as_ref();
-    let tls = tls
-        .map(|verification| TlsClient::new(&plan.endpoint.target.host, verification).map(Arc::new))
-        .transpose()?;
-    let (target, sources) = (plan.endpoint.target.clone(), options.source_addresses.clone());
+    let placement = placement::place(&plan.phases, plan.endpoint.targets.len(), &options.cores)?;
+    let tls = tls_clients(plan)?;
+    let (targets, sources) = (plan.endpoint.targets.clone(), options.source_addresses.clone());
     let addresses = unless_interrupted("ringload-resolver", &options.interrupt, move || {
-        address::resolve(&target, &sources)
+        address::resolve(&targets, &sources)
     })??;
     let mut host = Host {
         profiles: options.pacing.on_host(placement.processors.spare),
@@ -235,10 +238,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
     let mut ended = load.join();
     // What follows is work for all processors.
     drop(caller);
-    if ended.coordinator.hook_abandoned {
-        let warning = hooks::stop_after_given_up_call(plan, host.tls.as_deref());
-        ended.coordinator.outcome.warnings.extend(warning);
-    }
+    ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
     let mut outcome = results::write(
         plan,
         &directory,
@@ -258,6 +258,20 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
             .chain(plan.warnings.iter().cloned()),
     );
     Ok(outcome)
+}
+
+/// A client for each target, under roots that are read once.
+fn tls_clients(plan: &Plan) -> Result<Vec<Arc<TlsClient>>, TlsError> {
+    let Some(verification) = &plan.endpoint.tls else {
+        return Ok(Vec::new());
+    };
+    let (first, others) = plan.endpoint.targets.split_first().expect("a plan has a target");
+    let first = Arc::new(TlsClient::new(&first.host, verification)?);
+    let mut clients = vec![Arc::clone(&first)];
+    for target in others {
+        clients.push(Arc::new(first.for_host(&target.host)?));
+    }
+    Ok(clients)
 }
 
 /// Keeps the calling thread, and with it every thread that it starts meanwhile and that does not pin itself, off the processors of the cores:
@@ -293,8 +307,8 @@ struct Host {
     pacing: Pacing,
     profiles: Profiles,
     addresses: Addresses,
-    /// Shared by all cores and the control client; `None` without TLS.
-    tls: Option<Arc<TlsClient>>,
+    /// By target; shared by all cores, the first by the control client too. Empty without TLS.
+    tls: Vec<Arc<TlsClient>>,
     driver: Chosen,
 }
 
@@ -307,14 +321,17 @@ struct Started {
     board: Arc<LiveBoard>,
 }
 
-/// Resets the server's cache, if the plan says so, and starts the threads.
+/// Waits for the model and resets the server's cache, if the plan says so, and starts the threads.
 fn start_load(
     plan: &Plan,
     host: &mut Host,
     directory: &ArtifactDirectory,
     options: &RunOptions,
 ) -> Result<Started, RunError> {
-    let hooks = hooks::Hooks::new(plan, host.tls.as_deref(), Arc::clone(&options.interrupt)).reset()?;
+    // A client's roots are those of the others; the names are in the addresses of calls.
+    let tls = host.tls.first().map(|client| &**client);
+    hooks::await_model(plan, tls, &options.interrupt)?;
+    let hooks = hooks::Hooks::new(plan, tls, Arc::clone(&options.interrupt)).reset()?;
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::processors::{self, Processors};
 use super::topology::{Topology, format_list};
 use super::{CoreChoice, RunError};
-use crate::plan::{Arrival, PhasePlan};
+use crate::plan::PhasePlan;
 use crate::sys::limits;
 
 /// Descriptors beside the connections: standard streams, files, rings, events, control sockets.
@@ -31,7 +31,7 @@ pub(super) struct Placement {
 ///
 /// # Errors
 /// More cores than the process may use, processors that it may not use, or fewer descriptors than the plan's concurrency needs.
-pub(super) fn place(phases: &[PhasePlan], wanted: &CoreChoice) -> Result<Placement, RunError> {
+pub(super) fn place(phases: &[PhasePlan], servers: usize, wanted: &CoreChoice) -> Result<Placement, RunError> {
     let processors = processors::choose(&Topology::of_host(), wanted)?;
     let needed = connections_in_flight(phases) + OTHER_DESCRIPTORS;
     let limit = limits::raise_descriptor_limit(needed);
@@ -39,7 +39,7 @@ pub(super) fn place(phases: &[PhasePlan], wanted: &CoreChoice) -> Result<Placeme
         return Err(RunError::Descriptors { needed, limit });
     }
     Ok(Placement {
-        connections_per_core: connections(phases, processors.cores.len(), limit),
+        connections_per_core: connections(phases, servers, processors.cores.len(), limit),
         processors,
         choice: match wanted {
             CoreChoice::Auto => "default",
@@ -99,12 +99,13 @@ fn connections_in_flight(phases: &[PhasePlan]) -> u64 {
     phases.iter().filter_map(limit_of).max().unwrap_or(1)
 }
 
-/// Connections of one core: its share of every phase that may overlap, twice over for those that are closing, within the descriptor limit.
-fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
+/// Connections of one core: its share of every phase that may overlap, twice over for those that are closing, within the descriptor limit. Each
+/// server may have all of them idle while the load is at the others; fewer places mean that idle connections are closed to make room.
+fn connections(phases: &[PhasePlan], servers: usize, cores: usize, limit: u64) -> usize {
     let descriptors = (limit.saturating_sub(OTHER_DESCRIPTORS).min(PORTS) as usize / cores).max(1);
     let unlimited = phases
         .iter()
-        .any(|phase| phase.concurrency.is_none() && phase.arrival != Arrival::ClosedLoop);
+        .any(|phase| phase.concurrency.is_none() && !phase.arrival.is_closed_loop());
     if unlimited {
         return descriptors;
     }
@@ -115,7 +116,7 @@ fn connections(phases: &[PhasePlan], cores: usize, limit: u64) -> usize {
         chain = if phase.seamless { chain + share } else { share };
         longest = longest.max(chain);
     }
-    (2 * longest + CLOSING).min(descriptors)
+    ((1 + servers) * longest + CLOSING).min(descriptors)
 }
 
 #[cfg(test)]
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
     use crate::id::PhaseId;
-    use crate::plan::{DrainRule, PhaseKind, StopRule};
+    use crate::plan::{Arrival, DrainRule, LimitPlan, OnCap, PhaseKind, StopRule};
     use crate::units::Nanos;
 
     fn phase(concurrency: Option<u32>, seamless: bool) -> PhasePlan {
@@ -136,7 +137,7 @@ mod tests {
             arrival: if concurrency.is_some() {
                 Arrival::ClosedLoop
             } else {
-                Arrival::Constant { rate: 1.0 }
+                Arrival::constant(1.0)
             },
             concurrency: concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
@@ -145,8 +146,10 @@ mod tests {
                 duration: Some(Nanos::from_secs(1)),
             },
             drain: DrainRule::WhileProgressing,
+            on_cap: OnCap::Wait,
             seamless,
             cancellation: None,
+            limits: LimitPlan::default(),
         }
     }
 
@@ -185,9 +188,9 @@ mod tests {
     #[test]
     fn connections_cover_a_seamless_chain_and_stay_within_the_descriptors() {
         let chain = [phase(Some(10), false), phase(Some(64), true), phase(Some(8), false)];
-        assert_eq!(connections(&chain, 2, 100_000), 2 * (5 + 32) + CLOSING);
-        assert_eq!(connections(&chain, 1, OTHER_DESCRIPTORS + 80), 80);
-        assert_eq!(connections(&[phase(None, false)], 2, 1128), 500);
+        assert_eq!(connections(&chain, 1, 2, 100_000), 2 * (5 + 32) + CLOSING);
+        assert_eq!(connections(&chain, 1, 1, OTHER_DESCRIPTORS + 80), 80);
+        assert_eq!(connections(&[phase(None, false)], 1, 2, 1128), 500);
         assert_eq!(connections_in_flight(&chain), 64);
     }
 
@@ -196,8 +199,13 @@ mod tests {
         let mut few = phase(Some(u32::MAX), false);
         few.stop.requests = Some(2);
         assert_eq!(connections_in_flight(std::slice::from_ref(&few)), 2);
-        assert_eq!(connections(&[few], 1, 1024), 2 * 2 + CLOSING);
+        assert_eq!(connections(&[few.clone()], 1, 1, 1024), 2 * 2 + CLOSING);
+        // Three servers may each have both connections idle.
+        assert_eq!(connections(&[few], 3, 1, 1024), 4 * 2 + CLOSING);
         let limit_of_some_containers = 1 << 30;
-        assert_eq!(connections(&[phase(None, false)], 2, limit_of_some_containers), 1 << 15);
+        assert_eq!(
+            connections(&[phase(None, false)], 1, 2, limit_of_some_containers),
+            1 << 15
+        );
     }
 }

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use super::servers::Servers;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
-use crate::artifact::{self, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
 use crate::clock::WallAnchor;
-use crate::coordinator::CoordinatorReport;
+use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
 use crate::journal::JournalError;
-use crate::plan::Plan;
+use crate::plan::{PhasePlan, Plan};
 use crate::reactor::CoreReport;
 use crate::record::CoreWindow;
 use crate::report::{ClientNotes, Collector, RunEnd, ScopeReport};
@@ -27,7 +28,7 @@ pub(super) fn write(
 ) -> RunOutcome {
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
-    warnings.extend(unsent(plan, &ended.coordinator.unsent));
+    warnings.extend(unsent(plan, &ended.coordinator.arrivals));
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -37,6 +38,7 @@ pub(super) fn write(
                 cores.push(CoreReport {
                     histograms: vec![],
                     windows: vec![],
+                    servers: vec![],
                     errors: vec![],
                     counters: Default::default(),
                 });
@@ -77,14 +79,16 @@ pub(super) fn write(
         .chain(lost)
         .collect();
     let mut failure = (!reasons.is_empty()).then(|| reasons.join("; "));
-    let end = match (&failure, signal) {
-        (_, Some(_)) => RunEnd::Interrupted,
-        (Some(reason), None) => RunEnd::Failed(reason.clone()),
-        (None, None) => RunEnd::Complete,
+    let threshold_missed = ended.coordinator.outcome.threshold_missed.clone();
+    let end = match (&failure, &threshold_missed, signal) {
+        (_, _, Some(_)) => RunEnd::Interrupted,
+        (Some(reason), _, None) => RunEnd::Failed(reason.clone()),
+        (None, Some(line), None) => RunEnd::ThresholdMissed(line.clone()),
+        (None, None, None) => RunEnd::Complete,
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
     // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
-    if failure.is_none() && signal.is_none() {
+    if failure.is_none() && signal.is_none() && threshold_missed.is_none() {
         failure = in_vain(&report.aggregate);
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
@@ -94,9 +98,15 @@ pub(super) fn write(
         &ended.coordinator,
         plan.seed,
         ended.hooks.to_json(anchor),
+        &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
-    let written = artifact::write_all(directory, plan, &report, &engine);
+    let controllers = AdaptiveFacts {
+        reports: &ended.coordinator.adaptive,
+        samples_lost: ended.coordinator.samples_lost,
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {
@@ -114,6 +124,7 @@ pub(super) fn write(
         files,
         interrupted: signal,
         failure,
+        threshold_missed,
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
@@ -143,19 +154,29 @@ fn client_notes(phase: PhaseId, cores: &[CoreReport], host: &Host, coordinator: 
     ClientNotes {
         cores: windows.collect(),
         stall: surroundings.stall,
-        unsent: coordinator.unsent[phase.index()],
+        unsent: coordinator.arrivals[phase.index()].map_or(0, |arrivals| arrivals.unsent),
     }
 }
 
 /// A word for each open loop that did not send its whole schedule: its offered rate was not the one that was asked for.
-fn unsent<'a>(plan: &'a Plan, counts: &'a [u64]) -> impl Iterator<Item = String> + 'a {
-    let behind = plan.phases.iter().zip(counts).filter(|(_, count)| **count > 0);
-    behind.map(|(phase, count)| {
-        format!(
-            "phase {}: {count} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
-            phase.name
-        )
-    })
+fn unsent<'a>(plan: &'a Plan, arrivals: &'a [Option<UnsentArrivals>]) -> impl Iterator<Item = String> + 'a {
+    let of = |(phase, arrivals): (&'a PhasePlan, &Option<UnsentArrivals>)| {
+        let UnsentArrivals { dropped, unsent } = arrivals.unwrap_or_default();
+        let unsent = (unsent > 0).then(|| {
+            format!(
+                "phase {}: {unsent} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
+                phase.name
+            )
+        });
+        let dropped = (dropped > 0).then(|| {
+            format!(
+                "phase {}: {dropped} arrivals found no slot and were dropped (on_cap: drop)",
+                phase.name
+            )
+        });
+        dropped.into_iter().chain(unsent)
+    };
+    plan.phases.iter().zip(arrivals).flat_map(of)
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.

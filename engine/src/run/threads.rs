@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::hooks::{HookReports, Hooks};
+use super::hooks::{ControlThread, HookReports, Hooks};
 use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
@@ -23,6 +23,8 @@ pub(super) struct Ended {
     pub(super) coordinator: CoordinatorReport,
     pub(super) cores: Vec<Result<CoreReport, ReactorError>>,
     pub(super) hooks: HookReports,
+    /// A profiler may still run.
+    pub(super) unstopped: Option<String>,
 }
 
 /// A run under way.
@@ -30,7 +32,7 @@ pub(super) struct Load {
     exchange: Arc<Exchange>,
     cores: Vec<JoinHandle<Result<CoreReport, ReactorError>>>,
     coordinator: JoinHandle<CoordinatorReport>,
-    control: JoinHandle<HookReports>,
+    control: ControlThread,
     done: Receiver<()>,
 }
 
@@ -44,7 +46,7 @@ pub(super) fn spawn<T: Send + 'static>(
         .map_err(RunError::Threads)
 }
 
-fn join<T>(thread: JoinHandle<T>) -> T {
+pub(super) fn join<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -111,16 +113,12 @@ impl Load {
     /// Joins everything. The load has ended.
     pub(super) fn join(self) -> Ended {
         let coordinator = join(self.coordinator);
-        // A control call that was given up may block its thread for as long as the hook's timeout; nobody waits for it.
-        let hooks = if coordinator.hook_abandoned {
-            HookReports::default()
-        } else {
-            join(self.control)
-        };
+        let (hooks, unstopped) = self.control.end(coordinator.interrupted);
         Ended {
             coordinator,
             cores: self.cores.into_iter().map(join).collect(),
             hooks,
+            unstopped,
         }
     }
 }
@@ -140,8 +138,10 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let processors = &host.placement.processors.cores;
     let count = processors.len();
     let capacities: Vec<usize> = plan.phases.iter().map(|phase| gate_capacity(phase, count)).collect();
-    let exchange = Arc::new(Exchange::new(&capacities, count).map_err(RunError::Threads)?);
-    let routes = Routes::new(&host.addresses.peers, &host.addresses.sources);
+    let exchange = Exchange::new(&capacities, count).map_err(RunError::Threads)?;
+    let is_steered = plan.phases.iter().any(|phase| phase.limits.adaptive.is_some());
+    let exchange = Arc::new(if is_steered { exchange.sampled() } else { exchange });
+    let routes = Routes::new(&host.addresses.servers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
     for (index, &processor) in processors.iter().enumerate() {

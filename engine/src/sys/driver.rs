@@ -93,11 +93,12 @@ pub(crate) trait Driver {
     /// Counts and re-arms a receive that ended although the connection goes on.
     fn receive_again(&mut self, index: u32, generation: u32, socket: RawFd);
 
-    /// Makes a connection's next request of an image. `insert` appends what takes the place of the first bytes of the image's tail, and returns how
+    /// Makes a connection's next request of an image, which begins with the head of that number. `insert` appends what takes the place of the first bytes of the image's tail, and returns how
     /// many these are: none, and 0, for a request that is sent as it was rendered. `write` fills the id block and returns its length.
     fn prepare_request(
         &mut self,
         index: u32,
+        head: u16,
         image: u32,
         insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, OwnBytes, Tag};
-use super::send_slots::{ID_BLOCK_BYTES, Payload, SendSlots};
+use super::send_slots::{ID_BLOCK_BYTES, Outgoing, Payload, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -81,7 +81,7 @@ impl Epoll {
     /// No descriptor, or no memory.
     pub(crate) fn new(
         connections: usize,
-        head: Arc<[u8]>,
+        heads: Arc<[Arc<[u8]>]>,
         tails: Arc<[Arc<[u8]>]>,
         peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
@@ -94,7 +94,7 @@ impl Epoll {
             // SAFETY: a fresh descriptor that nobody else owns.
             set: unsafe { OwnedFd::from_raw_fd(set) },
             interests: Vec::with_capacity(connections),
-            slots: SendSlots::new(connections, head, tails),
+            slots: SendSlots::new(connections, heads, tails),
             buffers: vec![0; usize::from(BUFFERS) * BUFFER_BYTES].into_boxed_slice(),
             free: (0..BUFFERS).collect(),
             peers,
@@ -174,9 +174,14 @@ impl Epoll {
     /// Tries to send; what the socket does not take now waits for writability.
     fn try_send(&mut self, index: u32, payload: Payload, offset: usize) {
         let socket = self.interests[index as usize].socket;
-        let message = self.slots.message(index, payload, offset);
-        // SAFETY: the message and what it points at are owned by the slots, which do not change during the call.
-        let sent = unsafe { libc::sendmsg(socket, message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: what the payload points at is owned by the slots, which do not change during the call.
+        let sent = unsafe {
+            match self.slots.outgoing(index, payload, offset) {
+                Outgoing::Run(start, length) => libc::send(socket, start.cast(), length, flags),
+                Outgoing::Pieces(message) => libc::sendmsg(socket, message, flags),
+            }
+        };
         let errno = last_errno();
         self.slots.done(index);
         self.interests[index as usize].sending = None;
@@ -342,11 +347,12 @@ impl Driver for Epoll {
     fn prepare_request(
         &mut self,
         index: u32,
+        head: u16,
         image: u32,
         insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
     ) {
-        self.slots.prepare(index, image, insert, write);
+        self.slots.prepare(index, head, image, insert, write);
     }
 
     fn request_length(&self, index: u32) -> usize {

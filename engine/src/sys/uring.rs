@@ -5,7 +5,7 @@
 //! - **Receive buffers** are one allocation that is never resized. A buffer belongs to the kernel until a completion names it, then to
 //!   the core until [`Driver::recycle`] hands it back; [`Driver::bytes`] only lends buffers that a completion named.
 //! - **The buffer ring** (the list of free buffers) is a page-aligned mapping, written only here, its tail published with release order.
-//! - **Send slots** are never moved, and not rewritten from submission to completion; see [`SendSlots`].
+//! - **Send slots and stages** are never moved, and not rewritten from submission to completion; see [`SendSlots`].
 //! - **The peers' addresses** are shared and never changed.
 //!
 //! Closing an instance ends its operations, but not before the close returns. So a core lets every operation complete before it drops its
@@ -22,7 +22,7 @@ use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::driver::{BufferId, Completion, Driver, DriverCounters, Operation, OwnBytes, Tag};
-use super::send_slots::{ID_BLOCK_BYTES, Payload, SendSlots};
+use super::send_slots::{ID_BLOCK_BYTES, Outgoing, Payload, SendSlots};
 use super::socket::KernelAddress;
 use crate::units::Nanos;
 
@@ -134,6 +134,7 @@ fn require_features(ring: &IoUring) -> io::Result<()> {
 fn suffices(ext_arg: bool, is_supported: impl Fn(u8) -> bool) -> bool {
     let codes = [
         opcode::Connect::CODE,
+        opcode::Send::CODE,
         opcode::SendMsg::CODE,
         opcode::RecvMulti::CODE,
         opcode::PollAdd::CODE,
@@ -162,7 +163,7 @@ impl Ring {
     /// without io_uring, ENOMEM when the locked-memory limit is too low, EINVAL on kernels before 6.1.
     pub(crate) fn new(
         connections: usize,
-        head: Arc<[u8]>,
+        heads: Arc<[Arc<[u8]>]>,
         tails: Arc<[Arc<[u8]>]>,
         peers: Arc<[KernelAddress]>,
     ) -> io::Result<Self> {
@@ -192,7 +193,7 @@ impl Ring {
             ring,
             buffer_ring,
             buffers,
-            slots: SendSlots::new(connections, head, tails),
+            slots: SendSlots::new(connections, heads, tails),
             peers,
             counters: DriverCounters::default(),
             outstanding: 0,
@@ -212,15 +213,18 @@ impl Ring {
     }
 
     fn send_payload(&mut self, index: u32, generation: u32, socket: RawFd, payload: Payload, offset: usize) {
-        let message = self.slots.message(index, payload, offset);
+        let outgoing = self.slots.outgoing(index, payload, offset);
         let tag = Tag {
             index,
             generation,
             operation: Operation::Send,
         };
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags);
-        self.push(&entry.build().user_data(tag.to_user_data()));
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        let entry = match outgoing {
+            Outgoing::Run(start, length) => opcode::Send::new(Fd(socket), start, length as u32).flags(flags).build(),
+            Outgoing::Pieces(message) => opcode::SendMsg::new(Fd(socket), message).flags(flags as u32).build(),
+        };
+        self.push(&entry.user_data(tag.to_user_data()));
     }
 
     fn enter_now(&mut self) -> io::Result<usize> {
@@ -291,11 +295,12 @@ impl Driver for Ring {
     fn prepare_request(
         &mut self,
         index: u32,
+        head: u16,
         image: u32,
         insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
     ) {
-        self.slots.prepare(index, image, insert, write);
+        self.slots.prepare(index, head, image, insert, write);
     }
 
     fn request_length(&self, index: u32) -> usize {
@@ -391,7 +396,12 @@ mod tests {
     fn p05_a_kernel_that_lacks_a_feature_or_an_operation_does_not_suffice() {
         assert!(suffices(true, |_| true));
         assert!(!suffices(false, |_| true));
-        for missing in [opcode::Connect::CODE, opcode::SendMsg::CODE, opcode::RecvMulti::CODE] {
+        for missing in [
+            opcode::Connect::CODE,
+            opcode::Send::CODE,
+            opcode::SendMsg::CODE,
+            opcode::RecvMulti::CODE,
+        ] {
             assert!(!suffices(true, |code| code != missing));
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -30,7 +31,7 @@ impl TlsClient {
     /// # Errors
     /// A file of roots that cannot be used, a system without roots, a host that no certificate can name.
     pub(crate) fn new(host: &str, verification: &Verification) -> Result<Self, TlsError> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })?;
+        let name = server_name(host)?;
         let provider = provider();
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -56,6 +57,21 @@ impl TlsClient {
         })
     }
 
+    /// A client for another server under the same roots, with session tickets of its own.
+    ///
+    /// # Errors
+    /// A host that no certificate can name.
+    pub(crate) fn for_host(&self, host: &str) -> Result<Self, TlsError> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::default();
+        Ok(Self {
+            config: Arc::new(config),
+            name: server_name(host)?,
+            verification: self.verification.clone(),
+            roots: self.roots.clone(),
+        })
+    }
+
     /// How servers are verified.
     pub(crate) fn verification(&self) -> &Verification {
         &self.verification
@@ -65,6 +81,10 @@ impl TlsClient {
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+    ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name { host: host.to_owned() })
 }
 
 /// The cryptography of every connection.

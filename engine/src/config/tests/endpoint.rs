@@ -6,7 +6,14 @@ use super::*;
 fn endpoint_mistakes_name_their_key() {
     endpoint_mistake("type: chat", ".url", "required");
     endpoint_mistake("urls: []", ".urls", "at least one URL");
-    endpoint_mistake("url: [http://a, http://b]", ".url", "several URLs");
+    endpoint_mistake("urls: [http://a, https://b]", ".urls[1]", "differ in their scheme");
+    endpoint_mistake(
+        "urls: [http://u:p@a, http://b]",
+        ".urls[1]",
+        "differ in user or password",
+    );
+    endpoint_mistake("urls: [http://a, \"http://b:0\"]", ".urls[1]", "the port must be");
+    endpoint_mistake("url: h, url_strategy: random", ".url_strategy", "allowed: round_robin");
     endpoint_mistake("url: http://a, urls: [http://b]", ".urls", "exclude each other");
     endpoint_mistake("url: ftp://h", ".url", "the scheme must be http or https");
     endpoint_mistake(
@@ -36,9 +43,34 @@ fn endpoint_mistakes_name_their_key() {
         "not supported by ringload yet: `sagemaker`",
     );
     endpoint_mistake(
-        "url: h, wait_for_model_timeout: 5",
+        "url: h, wait_for_model_timeout: -1",
         ".wait_for_model_timeout",
-        "not supported",
+        "of at least 0",
+    );
+    endpoint_mistake(
+        "url: h, wait_for_model_timeout: inf",
+        ".wait_for_model_timeout",
+        "of at least 0",
+    );
+    endpoint_mistake(
+        "url: h, wait_for_model_timeout: 5, wait_for_model_interval: 0",
+        ".wait_for_model_interval",
+        "above 0",
+    );
+    endpoint_mistake(
+        "url: h, wait_for_model_interval: 1",
+        ".wait_for_model_interval",
+        "has no effect while",
+    );
+    endpoint_mistake(
+        "url: h, wait_for_model_timeout: 0, wait_for_model_mode: both",
+        ".wait_for_model_mode",
+        "has no effect while",
+    );
+    endpoint_mistake(
+        "url: h, wait_for_model_timeout: 5, wait_for_model_mode: model",
+        ".wait_for_model_mode",
+        "did you mean `models`?",
     );
     endpoint_mistake("url: h, extra: [a]", ".extra", "a mapping");
     endpoint_mistake("url: h, extra: {a: {b: .inf}}", ".extra.a.b", "no JSON form");

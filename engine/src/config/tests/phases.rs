@@ -8,7 +8,12 @@ fn fields_of_a_phase_are_read_by_their_types() {
         "type: poisson, rate: 5e-1, duration: 1h30m, requests: 1e3, sessions: 3.0, grace_period: inf, \
                       cancellation: {rate: 0.5, delay: 250ms}, concurrency: \"4\"",
     );
-    assert_eq!(read.load, PhaseType::Poisson { rate: 0.5 });
+    assert_eq!(
+        read.load,
+        PhaseType::Poisson {
+            rate: Rate::Constant(0.5)
+        }
+    );
     assert_eq!(
         (read.duration_s, read.requests, read.sessions),
         (Some(5400.0), Some(1000), Some(3))
@@ -98,16 +103,16 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         "did you mean `concurrency`?",
     );
     phase_mistake(
-        &format!("type: gamma, {stop}"),
-        "gamma",
+        &format!("type: user_centric, {stop}"),
+        "user_centric",
         ".type",
-        "not supported by ringload yet: `gamma`",
+        "not supported by ringload yet: `user_centric`",
     );
     phase_mistake(
         &format!("type: burst, {stop}"),
         "burst",
         ".type",
-        "allowed: concurrency, constant, poisson",
+        "allowed: concurrency, constant, poisson, gamma",
     );
     phase_mistake(
         &format!("type: concurrency, {stop}, kind: Profiling"),
@@ -121,21 +126,6 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         ".exclude_from_results",
         "contradicts",
     );
-    for key in [
-        "prefill_concurrency",
-        "concurrency_ramp",
-        "failed_request_threshold",
-        "adaptive_scale",
-        "rateRamp",
-        "sla",
-    ] {
-        phase_mistake(
-            &format!("type: concurrency, {stop}, {key}: 1"),
-            key,
-            &format!(".{key}"),
-            "not supported by ringload yet",
-        );
-    }
 }
 
 #[test]
@@ -269,4 +259,59 @@ fn short_forms_fill_in_name_and_kind() {
         "keyed by phase name",
     );
     one_mistake(&phases("    []\n"), "7:5: benchmark.phases", "at least one phase");
+}
+
+#[test]
+fn a_fixed_schedule_has_a_window_and_ends_by_itself() {
+    let phase = |fields: &str| format!("  phases:\n    - {{name: profiling, type: fixed_schedule{fields}}}\n");
+    let read_phase = |fields: &str| {
+        let phases = phase(fields);
+        let text = SAMPLE.text().replace(SAMPLE.phases, &phases);
+        read(&text).phases.remove(0)
+    };
+    let whole = read_phase("");
+    assert_eq!(whole.load, PhaseType::FixedSchedule(ScheduleWindow::default()));
+    assert_eq!((whole.concurrency, whole.requests), (None, None));
+    let part = read_phase(
+        ", auto_offset: no, start_offset: 10, end_offset: 20, concurrency: 3, duration: 5s, grace_period: 1",
+    );
+    let window = ScheduleWindow {
+        auto_offset: Some(false),
+        start_ms: Some(10),
+        end_ms: Some(20),
+    };
+    assert_eq!(
+        (part.load, part.concurrency),
+        (PhaseType::FixedSchedule(window), Some(3))
+    );
+    for (bad, words) in [
+        (", requests: 5", "so `requests` has no meaning"),
+        (", sessions: 5", "so `sessions` has no meaning"),
+        (", rate: 5", "so `rate` has no meaning"),
+        (", rate_ramp: 5s", "so `rate_ramp` has no meaning"),
+        (
+            ", concurrency: 1, on_cap: drop",
+            "sends each of its entries, late if need be",
+        ),
+        (", start_offset: 5", "add auto_offset: false or remove the key"),
+        (
+            ", auto_offset: true, start_offset: 5",
+            "add auto_offset: false or remove the key",
+        ),
+        (
+            ", auto_offset: false, start_offset: 5, end_offset: 4",
+            "found `4`; allowed: at least start_offset (5)",
+        ),
+        (", end_offset: -1", "a whole number"),
+        (", end_offset: 1.5", "a whole number"),
+    ] {
+        let found = mistakes(&SAMPLE.text().replace(SAMPLE.phases, &phase(bad)));
+        assert!(found.len() == 1 && found[0].contains(words), "{bad}: {found:?}");
+    }
+    let foreign = "  phases:\n    - {name: profiling, type: concurrency, requests: 1, end_offset: 5}\n";
+    let found = mistakes(&SAMPLE.text().replace(SAMPLE.phases, foreign));
+    assert!(
+        found.len() == 1 && found[0].contains("only phases of type fixed_schedule have offsets"),
+        "{found:?}"
+    );
 }

@@ -26,6 +26,8 @@ benchmark:
     - &p {name: warmup, type: concurrency, concurrency: 2, requests: 4}
     - {<<: *p, name: load, kind: profiling, duration: 2s, grace_period: inf, cancellation: {rate: 5}}
     - {name: tail, kind: profiling, type: poisson, rate: \"${RATE:2.5}\", sessions: 4, seamless: true}
+    - {name: curve, kind: profiling, type: gamma, smoothness: 2, rate_series: [{time_s: 0, qps: 1}, {time_s: 9, qps: 2}], sessions: 4}
+    - {name: climb, kind: profiling, type: constant, rate: 5, rate_ramp: {duration: 2s}, concurrency: 3, on_cap: drop, requests: 9}
   artifacts: {dir: ./x, prefix: y, summary: [json], records: false}
   runtime: {ui: none}
   tokenizer: {name: builtin}
@@ -109,7 +111,7 @@ fn fragment() -> impl Strategy<Value = &'static str> {
 
 #[test]
 fn the_full_file_is_accepted() {
-    assert_eq!(read(FULL).phases.len(), 3);
+    assert_eq!(read(FULL).phases.len(), 5);
 }
 
 proptest! {

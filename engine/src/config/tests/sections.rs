@@ -268,10 +268,14 @@ fn a_dataset_is_synthetic_and_single() {
         ("datasets: [{name: a}, {name: b}]", "found 2 datasets"),
         ("datasets: []", "found 0 datasets"),
         ("dataset: {}\n  datasets: []", "exclude each other"),
-        ("dataset: {type: file, path: x, format: y}", "datasets of type `file`"),
+        (
+            "dataset: {type: public, dataset: x, hf_subset: y}",
+            "datasets of type `public`",
+        ),
         ("dataset: {type: syntetic}", "did you mean `synthetic`?"),
         ("dataset: {isl: 5, prompts: {isl: 5}}", "says the same"),
-        ("dataset: {sampling: random}", "not supported by ringload yet: `random`"),
+        ("dataset: {sampling: rnadom}", "did you mean `random`?"),
+        ("dataset: {path: x}", "`path` has no meaning for synthetic prompts"),
         ("dataset: {prompts: {batch_size: 2}}", "several prompts in one request"),
         ("dataset: {turns: 0}", "from 1 to 10000"),
         ("dataset: {turns: 10001}", "from 1 to 10000"),
@@ -314,6 +318,77 @@ fn conversations_have_turns_and_delays_that_are_numbers_or_distributions() {
         (Some(Length::Normal { mean: 4.0, stddev: 1.5 }), Some(uneven))
     );
     assert_eq!(dataset("dataset: {turn_delay: {value: 250.5}}").turn_delay, Some(even));
+}
+
+#[test]
+fn a_dataset_from_a_file_has_a_path_or_records() {
+    let dataset = |fields: &str| {
+        let replaced = format!("dataset: {{type: file, {fields}}}");
+        SAMPLE
+            .text()
+            .replace("dataset: {entries: 4, isl: 16, osl: 8}", &replaced)
+    };
+    let read_dataset = |fields: &str| read(&dataset(fields)).dataset;
+    let trace =
+        read_dataset("path: ./t.jsonl, format: Mooncake_Trace, block_size: 16, entries: 5, osl: 3, sampling: shuffle");
+    let file = trace.file.expect("a file");
+    assert_eq!(
+        (file.format, file.block_size),
+        (Some(FileFormat::MooncakeTrace), Some(16))
+    );
+    assert!(matches!(&file.origin, FileOrigin::Path { path, .. } if path == "./t.jsonl"));
+    assert_eq!(
+        (trace.entries, trace.osl, trace.sampling),
+        (Some(5), Some(Length::Fixed(3)), Some(Sampling::Shuffle))
+    );
+    let inline = read_dataset("records: [{text: a, output_length: 3}, {texts: [b, c], mine: {d: 1}}]");
+    match inline.file.expect("a file").origin {
+        FileOrigin::Records(records) => {
+            let texts: Vec<&str> = records.iter().map(|(_, json)| json.as_str()).collect();
+            assert_eq!(
+                texts,
+                [
+                    r#"{"text":"a","output_length":3}"#,
+                    r#"{"texts":["b","c"],"mine":{"d":1}}"#
+                ]
+            );
+            assert!(records[0].0.column < records[1].0.column, "{records:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    for (bad, words) in [
+        ("format: single_turn", "write the path of a JSONL file"),
+        ("path: x, records: [{text: a}]", "exclude each other"),
+        ("records: []", "found an empty list; allowed: at least one record"),
+        ("records: {text: a}", "allowed: a list of records"),
+        ("path: \"\"", "not blank"),
+        (
+            "path: x, format: bailian_trace",
+            "not supported by ringload yet: `bailian_trace`",
+        ),
+        ("path: x, format: singleturn", "did you mean `single_turn`?"),
+        (
+            "path: x, block_size: 16",
+            "records of format single_turn have no blocks",
+        ),
+        (
+            "path: x, format: mooncake_trace, block_size: 0",
+            "a whole number from 1 to",
+        ),
+        ("path: x, isl: 5", "`isl` has no meaning beside prompts from a file"),
+        (
+            "path: x, prompts: {osl: 5}",
+            "`prompts` has no meaning beside prompts from a file",
+        ),
+        (
+            "path: x, synthesis: {speedup_ratio: 2}",
+            "not supported by ringload yet: `synthesis`",
+        ),
+        ("path: x, sampling: sorted", "allowed: sequential, shuffle, random"),
+    ] {
+        let found = mistakes(&dataset(bad));
+        assert!(found.len() == 1 && found[0].contains(words), "{bad}: {found:?}");
+    }
 }
 
 #[test]

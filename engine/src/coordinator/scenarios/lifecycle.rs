@@ -97,6 +97,7 @@ fn s06_a_grace_period_of_zero_cuts_at_the_end_of_the_duration() {
 fn s06_a_silent_request_is_cut_after_the_stall_timeout_and_a_live_one_is_not() {
     let settings = MachineSettings {
         drain_stall_timeout: ms(5_000),
+        ..MachineSettings::default()
     };
     let run = World::build(vec![profiling("p").cap(2).lasting(ms(1_000))], false, settings)
         .serving(|_, sequence| {
@@ -153,6 +154,24 @@ fn s08_the_first_of_duration_and_requests_ends_the_sending() {
 }
 
 #[test]
+fn s11_a_cut_that_takes_long_is_waited_for_and_the_next_phase_has_all_its_slots() {
+    // Nothing completes a phase by force: a core cuts its own requests and cannot fail to, so the counts stay exact however late it answers.
+    let a = profiling("a").cap(4).lasting(ms(1_000)).grace(ms(500));
+    let run = World::new(vec![a, profiling("b").cap(4).requests(8)])
+        .serving(|phase, _| {
+            if phase.0 == 0 {
+                Reply::Hang
+            } else {
+                Reply::After(ms(200))
+            }
+        })
+        .cuts_after(ms(12_000))
+        .run();
+    assert_eq!((run.tally(0).truncated, run.end(0)), (4, ms(13_500)));
+    assert_eq!((run.start(1), run.peak(1), run.tally(1).succeeded), (ms(13_500), 4, 8));
+}
+
+#[test]
 fn s12_profiling_starts_after_the_last_return_of_the_warmup() {
     let run = World::new(vec![warmup("warmup").cap(2).requests(5), profiling("p").requests(4)]).run();
     assert_eq!((run.tally(0).sent, run.tally(1).sent), (5, 4));
@@ -164,7 +183,7 @@ fn s12_profiling_starts_after_the_last_return_of_the_warmup() {
 fn a_slow_open_loop_lasts_until_its_duration_even_if_its_last_arrival_is_long_past() {
     // One arrival at 1 s; the next would come at 2 s and does not exist.
     let a = profiling("a")
-        .arriving(Arrival::Constant { rate: 1.0 })
+        .arriving(Arrival::constant(1.0))
         .lasting(ms(1_900))
         .uncapped();
     let run = World::new(vec![a, profiling("b").requests(1).seamless()]).run();
@@ -174,10 +193,7 @@ fn a_slow_open_loop_lasts_until_its_duration_even_if_its_last_arrival_is_long_pa
 
 #[test]
 fn an_open_loop_behind_its_cap_sends_overdue_requests_in_order_and_loses_none() {
-    let plan = profiling("p")
-        .arriving(Arrival::Constant { rate: 10.0 })
-        .cap(1)
-        .requests(10);
+    let plan = profiling("p").arriving(Arrival::constant(10.0)).cap(1).requests(10);
     let run = World::new(vec![plan]).run();
     assert_eq!(run.tally(0).succeeded, 10);
     // Due each 100 ms from 0.1 s, served one by one in 200 ms.
@@ -203,9 +219,7 @@ fn failures_and_simulated_disconnects_are_returns_like_any_other() {
 
 #[test]
 fn a_profiling_phase_that_sent_nothing_fails_the_run_in_one_line() {
-    let silent = profiling("quiet")
-        .arriving(Arrival::Constant { rate: 0.1 })
-        .lasting(ms(1_000));
+    let silent = profiling("quiet").arriving(Arrival::constant(0.1)).lasting(ms(1_000));
     let run = World::new(vec![silent, profiling("b").requests(1)]).run();
     let failure = run.outcome.failure.expect("the run failed");
     assert!(failure.contains("phase quiet sent no request in 1.000 s"), "{failure}");
@@ -214,9 +228,7 @@ fn a_profiling_phase_that_sent_nothing_fails_the_run_in_one_line() {
 
 #[test]
 fn a_warmup_that_sent_nothing_is_only_a_warning() {
-    let silent = warmup("quiet")
-        .arriving(Arrival::Constant { rate: 0.1 })
-        .lasting(ms(1_000));
+    let silent = warmup("quiet").arriving(Arrival::constant(0.1)).lasting(ms(1_000));
     let run = World::new(vec![silent, profiling("b").requests(1)]).run();
     assert_eq!(run.outcome.failure, None);
     assert_eq!(run.outcome.warnings.len(), 1);

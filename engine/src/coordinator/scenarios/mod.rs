@@ -1,8 +1,12 @@
-//! The scenarios of lifecycle, seamless transitions, interrupts and the profiler on simulated time.
+//! The scenarios of lifecycle, rates, seamless transitions, interrupts and the profiler on simulated time.
 
+mod adaptive;
+mod fixed_schedule;
 mod interrupt;
 mod lifecycle;
+mod limits;
 mod profiler;
+mod rates;
 mod seamless;
 
 use super::simulation::{Finished, HookScript, ms};

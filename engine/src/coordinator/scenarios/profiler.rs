@@ -31,9 +31,7 @@ fn s28_a_seamless_chain_has_one_start_and_one_stop() {
 #[test]
 fn s28_a_chain_that_never_overlaps_still_hands_the_profiler_over() {
     // A's last request returns before its duration ends, so A ends and B starts in one event.
-    let a = profiling("a")
-        .arriving(Arrival::Constant { rate: 1.0 })
-        .lasting(ms(1_900));
+    let a = profiling("a").arriving(Arrival::constant(1.0)).lasting(ms(1_900));
     let run = World::with_profiler(vec![a, profiling("b").requests(1).seamless()]).run();
     assert_eq!(run.story(), ["start", "<0", "<1", "0>", "1>", "stop", "end"]);
 }

@@ -138,7 +138,7 @@ fn s23_seamless_on_a_warmup_is_honoured() {
 fn a_chain_with_an_uncapped_middle_phase_does_not_wedge_the_next_one() {
     let a = profiling("a").cap(3).requests(3);
     let b = profiling("b")
-        .arriving(Arrival::Constant { rate: 100.0 })
+        .arriving(Arrival::constant(100.0))
         .uncapped()
         .requests(20)
         .seamless();

@@ -1,8 +1,10 @@
 //! What a simulated run left behind, and questions to it.
 
+use super::super::adaptive::AdaptiveReport;
 use super::super::event::{Action, HookCall, PhaseSummary, Tally};
 use super::super::machine::RunOutcome;
 use super::{Entry, Served};
+use crate::id::PhaseId;
 use crate::units::Nanos;
 
 /// What a run left behind. Times are offsets from its start.
@@ -10,8 +12,10 @@ pub(in crate::coordinator) struct Finished {
     pub(super) epoch: Nanos,
     pub(super) end: Nanos,
     pub(in crate::coordinator) outcome: RunOutcome,
+    pub(in crate::coordinator) adaptive: Vec<(PhaseId, AdaptiveReport)>,
     pub(super) phases: Vec<Option<PhaseSummary>>,
-    pub(super) peaks: Vec<(u64, u64)>,
+    pub(super) dropped: Vec<u64>,
+    pub(super) peaks: Vec<(u64, u64, u64)>,
     pub(in crate::coordinator) log: Vec<(Nanos, Entry)>,
     pub(in crate::coordinator) served: Vec<Served>,
 }
@@ -47,6 +51,11 @@ impl Finished {
         self.end.since(self.epoch)
     }
 
+    /// Arrivals that were dropped.
+    pub(in crate::coordinator) fn dropped(&self, index: usize) -> u64 {
+        self.dropped[index]
+    }
+
     /// Most requests in flight that the phase had itself.
     pub(in crate::coordinator) fn peak(&self, index: usize) -> u64 {
         self.peaks[index].0
@@ -55,6 +64,11 @@ impl Finished {
     /// Most requests in flight over all phases right after a send of this phase.
     pub(in crate::coordinator) fn peak_all(&self, index: usize) -> u64 {
         self.peaks[index].1
+    }
+
+    /// Most requests without content over all phases right after a send of this phase.
+    pub(in crate::coordinator) fn peak_prefill(&self, index: usize) -> u64 {
+        self.peaks[index].2
     }
 
     /// Starts of the phase's requests in order.

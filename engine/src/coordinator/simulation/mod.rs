@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::machine::{Machine, MachineSettings};
 use super::pacer::{ImageCursor, Pacer};
-use crate::credit::Credit;
+use crate::credit::{Credit, Sample};
 use crate::id::PhaseId;
-use crate::plan::{PhaseKind, PhasePlan};
+
+use crate::plan::{Arrival, PhaseKind, PhasePlan};
+use crate::record::Outcome;
 use crate::units::Nanos;
 
 mod finished;
@@ -31,8 +33,10 @@ const MOST_STEPS: usize = 200_000;
 /// What the server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// A good answer after this long.
+    /// A good answer after this long, all of it at once.
     After(Nanos),
+    /// A good answer: its first content and its end.
+    Stream(Nanos, Nanos),
     /// An error after this long.
     Failure(Nanos),
     /// Nothing, ever.
@@ -51,6 +55,8 @@ struct InFlight {
     phase: PhaseId,
     sequence: u64,
     start: Nanos,
+    /// When its first content comes; [`Nanos::MAX`] once it has.
+    content: Nanos,
     end: Nanos,
     ending: Ending,
 }
@@ -89,14 +95,23 @@ struct PhaseWorld {
     exhausted: bool,
     stopped: bool,
     limit: u32,
+    prefill_limit: u32,
+    /// Requests that ended since the controller looked last.
+    samples: Vec<Sample>,
     truth: Tally,
+    /// Arrivals that found no slot and were dropped.
+    dropped: u64,
     ended: Option<PhaseSummary>,
     /// Most requests in flight, of this phase alone and of all phases while it was the newest.
     peak: u64,
     peak_all: u64,
+    /// Most requests of all phases without content while it was the newest.
+    peak_prefill: u64,
 }
 
 type ServerScript = Box<dyn FnMut(PhaseId, u64) -> Reply>;
+/// How long a request takes that makes so many in flight.
+type LoadScript = Box<dyn Fn(u64) -> Nanos>;
 type Delay = Box<dyn FnMut() -> Nanos>;
 
 pub(super) struct World {
@@ -105,6 +120,8 @@ pub(super) struct World {
     machine: Machine,
     phases: Vec<PhaseWorld>,
     server: ServerScript,
+    /// In place of `server`, where the answer depends on the load.
+    under_load: Option<LoadScript>,
     hooks: VecDeque<HookScript>,
     hook_under_way: Option<HookCall>,
     profiling_on: bool,
@@ -149,6 +166,7 @@ impl World {
             phases: plans.iter().map(|_| PhaseWorld::default()).collect(),
             plans,
             server: Box::new(|_, _| Reply::After(ms(200))),
+            under_load: None,
             hooks: VecDeque::new(),
             hook_under_way: None,
             profiling_on: false,
@@ -174,6 +192,12 @@ impl World {
 
     pub(super) fn serving(mut self, server: impl FnMut(PhaseId, u64) -> Reply + 'static) -> Self {
         self.server = Box::new(server);
+        self
+    }
+
+    /// Lets requests take longer the more of them are in flight.
+    pub(super) fn loaded(mut self, latency: impl Fn(u64) -> Nanos + 'static) -> Self {
+        self.under_load = Some(Box::new(latency));
         self
     }
 
@@ -224,7 +248,7 @@ impl World {
         let finish = self
             .in_flight
             .iter()
-            .map(|request| request.end)
+            .map(|request| request.end.min(request.content))
             .filter(|&end| end < Nanos::MAX)
             .min();
         let send = self.next_send();
@@ -239,6 +263,7 @@ impl World {
             );
         };
         self.now = self.now.max(next);
+        self.drop_arrivals();
         if deadline.is_some_and(|at| at <= self.now) {
             self.tell(Event::Tick);
         } else if message.is_some_and(|at| at <= self.now) {
@@ -254,6 +279,19 @@ impl World {
         } else if let Some((_, index)) = send {
             self.send(index);
         }
+    }
+
+    /// Drops the arrivals that came since the last step and found no slot, in phases that want it.
+    fn drop_arrivals(&mut self) {
+        for (world, plan) in self.phases.iter_mut().zip(&self.plans) {
+            let is_full = world.truth.in_flight() >= u64::from(world.limit);
+            let is_past = |credit: &Credit| world.start + credit.intended < self.now;
+            while plan.drops_arrivals() && is_full && world.queue.front().is_some_and(is_past) {
+                world.queue.pop_front();
+                world.dropped += 1;
+            }
+        }
+        self.refill();
     }
 
     fn tell(&mut self, event: Event) {
@@ -282,6 +320,9 @@ impl World {
             .iter()
             .enumerate()
             .filter(|(_, world)| world.truth.in_flight() < u64::from(world.limit))
+            .filter(|&(index, world)| {
+                self.plans[index].limits.prefill.is_none() || self.prefills() < u64::from(world.prefill_limit)
+            })
             .filter_map(|(index, world)| {
                 let credit = world.queue.front()?;
                 Some(((world.start + credit.intended).max(self.now), index))
@@ -289,17 +330,38 @@ impl World {
             .min()
     }
 
+    /// Requests of all phases that have no content yet.
+    fn prefills(&self) -> u64 {
+        self.in_flight
+            .iter()
+            .filter(|request| request.content < Nanos::MAX)
+            .count() as u64
+    }
+
     fn send(&mut self, index: usize) {
         let world = &mut self.phases[index];
         let credit = world.queue.pop_front().expect("the send was chosen from this queue");
         assert!(!world.stopped, "phase {index} sends after it stopped");
+        let credit = if self.plans[index].drops_arrivals() {
+            // Numbered when it starts, because nobody knows before which arrivals do.
+            Credit {
+                sequence: world.truth.sent,
+                conversation: self.cursor.image(),
+                ..credit
+            }
+        } else {
+            credit
+        };
         assert_eq!(credit.sequence, world.truth.sent, "phase {index} sends out of order");
-        assert_eq!(
-            credit.conversation,
-            self.cursor.image(),
-            "the dataset is not taken in order across phases"
-        );
-        self.cursor = self.cursor.advanced(1);
+        // A fixed schedule takes the entries that it names, and leaves the others where they were.
+        if !matches!(self.plans[index].arrival, Arrival::FixedSchedule(_)) {
+            assert_eq!(
+                credit.conversation,
+                self.cursor.image(),
+                "the dataset is not taken in order across phases"
+            );
+            self.cursor = self.cursor.advanced(1);
+        }
         world.truth.sent += 1;
 
         let plan = &self.plans[index];
@@ -329,14 +391,28 @@ impl World {
                 "phase {index} sends while not profiled"
             );
         }
+        let prefills = self.prefills() + 1;
+        if let Some(cap) = plan.limits.prefill {
+            assert!(
+                prefills <= u64::from(cap.get()),
+                "phase {index} sends request {prefills} in prefill, its cap is {cap}"
+            );
+        }
         let world = &mut self.phases[index];
         world.peak = world.peak.max(own);
         world.peak_all = world.peak_all.max(all);
+        world.peak_prefill = world.peak_prefill.max(prefills);
 
-        let (span, ending) = match (self.server)(credit.phase, credit.sequence) {
-            Reply::After(span) => (span, Ending::Success),
-            Reply::Failure(span) => (span, Ending::Failure),
-            Reply::Hang => (Nanos::MAX, Ending::Truncated),
+        let reply = match &self.under_load {
+            Some(latency) => Reply::After(latency(all)),
+            None => (self.server)(credit.phase, credit.sequence),
+        };
+        let (first, span, ending) = match reply {
+            Reply::After(span) => (span, span, Ending::Success),
+            Reply::Stream(first, span) => (first, span, Ending::Success),
+            Reply::Failure(span) => (span, span, Ending::Failure),
+            // Without content it is in prefill until something ends it; never is not now.
+            Reply::Hang => (Nanos(u64::MAX / 2), Nanos::MAX, Ending::Truncated),
         };
         let (span, ending) = match credit.cancel_after {
             Some(delay) if delay < span => (delay, Ending::Cancelled),
@@ -346,15 +422,23 @@ impl World {
             phase: credit.phase,
             sequence: credit.sequence,
             start: self.now,
+            content: self.now + first,
             end: self.now + span,
             ending,
         });
         self.log.push((self.now, Entry::Sent(credit.phase)));
         self.publish(credit.phase);
+        if self.plans[index].drops_arrivals() {
+            // The last request leaves credits in the queue that nobody may take.
+            self.refill();
+        }
     }
 
     fn return_finished(&mut self) {
         let now = self.now;
+        for request in self.in_flight.iter_mut().filter(|request| request.content <= now) {
+            request.content = Nanos::MAX;
+        }
         let finished: Vec<InFlight> = self.in_flight.extract_if(.., |request| request.end <= now).collect();
         for request in finished {
             let truth = &mut self.phases[request.phase.index()].truth;
@@ -363,6 +447,22 @@ impl World {
                 Ending::Failure => truth.failed += 1,
                 Ending::Cancelled => truth.cancelled += 1,
                 Ending::Truncated => truth.truncated += 1,
+            }
+            if self.plans[request.phase.index()].limits.adaptive.is_some() {
+                self.phases[request.phase.index()].samples.push(Sample {
+                    phase: request.phase,
+                    outcome: match request.ending {
+                        Ending::Success => Outcome::Success,
+                        Ending::Failure => Outcome::Error,
+                        Ending::Cancelled => Outcome::Cancelled,
+                        Ending::Truncated => Outcome::Truncated,
+                    },
+                    issued: request.start,
+                    latency: now.since(request.start),
+                    first_token: Some(now.since(request.start)),
+                    output_tokens: 1,
+                    counted_by_server: false,
+                });
             }
             self.served.push(Served {
                 phase: request.phase,
@@ -400,8 +500,14 @@ impl World {
             epoch,
             end: self.now,
             outcome: self.machine.outcome().clone(),
+            adaptive: self.machine.adaptive_reports(),
             phases: self.phases.iter().map(|world| world.ended.clone()).collect(),
-            peaks: self.phases.iter().map(|world| (world.peak, world.peak_all)).collect(),
+            dropped: self.phases.iter().map(|world| world.dropped).collect(),
+            peaks: self
+                .phases
+                .iter()
+                .map(|world| (world.peak, world.peak_all, world.peak_prefill))
+                .collect(),
             log: self.log,
             served: self.served,
         }

@@ -3,7 +3,10 @@
 use std::num::NonZeroU32;
 
 use crate::id::PhaseId;
-use crate::plan::{Arrival, CancellationPlan, DrainRule, PhaseKind, PhasePlan, StopRule};
+use crate::plan::{
+    Arrival, CancellationPlan, DrainRule, LimitPlan, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, Schedule,
+    StopRule, Window,
+};
 use crate::units::Nanos;
 
 pub(in crate::coordinator) const fn ms(millis: u64) -> Nanos {
@@ -19,10 +22,12 @@ fn phase(name: &str, kind: PhaseKind) -> PhasePlan {
         kind,
         arrival: Arrival::ClosedLoop,
         concurrency: NonZeroU32::new(4),
+        on_cap: OnCap::Wait,
         stop: StopRule::default(),
         drain: DrainRule::WhileProgressing,
         seamless: false,
         cancellation: None,
+        limits: LimitPlan::default(),
     }
 }
 
@@ -67,6 +72,41 @@ impl PhasePlan {
 
     pub(in crate::coordinator) fn arriving(mut self, arrival: Arrival) -> Self {
         self.arrival = arrival;
+        self
+    }
+
+    /// A schedule with one session at each of these timestamps; it has no cap, and ends with its last entry.
+    pub(in crate::coordinator) fn at_timestamps(self, timestamps: &[Nanos]) -> Self {
+        let conversations = timestamps.iter().map(|&timestamp| (Some(timestamp), 1));
+        let schedule = Schedule::new(conversations, Window::default()).expect("every entry has a timestamp");
+        let requests = schedule.requests();
+        self.uncapped()
+            .requests(requests)
+            .arriving(Arrival::FixedSchedule(schedule))
+    }
+
+    pub(in crate::coordinator) fn prefilling(mut self, prefills: u32) -> Self {
+        self.limits.prefill = NonZeroU32::new(prefills);
+        self
+    }
+
+    pub(in crate::coordinator) fn ramped(mut self, duration: Nanos, strategy: RampStrategy) -> Self {
+        self.limits.concurrency_ramp = Some(RampPlan { duration, strategy });
+        self
+    }
+
+    pub(in crate::coordinator) fn prefill_ramped(mut self, duration: Nanos, strategy: RampStrategy) -> Self {
+        self.limits.prefill_ramp = Some(RampPlan { duration, strategy });
+        self
+    }
+
+    pub(in crate::coordinator) fn failing_at(mut self, threshold: f64) -> Self {
+        self.limits.failure_threshold = Some(threshold);
+        self
+    }
+
+    pub(in crate::coordinator) fn dropping(mut self) -> Self {
+        self.on_cap = OnCap::Drop;
         self
     }
 

@@ -1,6 +1,7 @@
 //! The shell's part of the world: it obeys actions, and checks every rule about them.
 
 use super::{Ending, Entry, HookScript, InFlight, QUEUE_CAPACITY, World, ms};
+use crate::coordinator::adaptive::Window;
 use crate::coordinator::event::{Action, Event, HookCall};
 use crate::coordinator::pacer::Pacer;
 use crate::id::PhaseId;
@@ -13,18 +14,39 @@ impl World {
         self.log.push((self.now, Entry::Did(action.clone())));
         match action {
             Action::StartPhase { phase } => self.start_phase(phase),
+            Action::Assess { phase } => {
+                let samples = std::mem::take(&mut self.phases[phase.index()].samples);
+                let window = Window { samples };
+                self.post(self.now, Event::Assessed { phase, window });
+            }
             Action::SetLimit { phase, limit } => {
+                let may_fall = self.plans[phase.index()].limits.adaptive.is_some();
                 let world = &mut self.phases[phase.index()];
                 assert!(
                     world.pacer.is_some() && !world.stopped,
                     "limit for phase {phase:?} which does not send"
                 );
                 assert!(
-                    limit > world.limit,
+                    limit > world.limit || may_fall,
                     "limit of phase {phase:?} went from {} to {limit}",
                     world.limit
                 );
                 world.limit = limit;
+            }
+            Action::SetPrefillLimit { phase, limit } => {
+                let limits = &self.plans[phase.index()].limits;
+                let (is_limited, may_fall) = (limits.prefill.is_some(), limits.adaptive.is_some());
+                let world = &mut self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && !world.stopped && is_limited,
+                    "prefill limit for phase {phase:?} which does not send or has none"
+                );
+                assert!(
+                    limit > world.prefill_limit || may_fall,
+                    "prefill limit of phase {phase:?} went from {} to {limit}",
+                    world.prefill_limit
+                );
+                world.prefill_limit = limit;
             }
             Action::StopIssuing { phase } => {
                 let world = &mut self.phases[phase.index()];
@@ -113,14 +135,23 @@ impl World {
             if world.stopped || world.exhausted {
                 continue;
             }
+            let plan = &self.plans[index];
+            let phase = plan.id;
+            if plan.drops_arrivals() && plan.stop.requests == Some(world.truth.sent) {
+                world.exhausted = true;
+                world.queue.clear();
+                let issued = world.truth.sent;
+                self.post(self.now, Event::CreditsExhausted { phase, issued });
+                continue;
+            }
             while world.queue.len() < QUEUE_CAPACITY
                 && let Some(credit) = pacer.next()
             {
                 world.queue.push_back(credit);
             }
-            if pacer.peek_intended().is_none() {
+            if pacer.peek_intended().is_none() && !plan.drops_arrivals() {
                 world.exhausted = true;
-                let (phase, issued) = (self.plans[index].id, pacer.issued());
+                let issued = pacer.issued();
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
             }
         }

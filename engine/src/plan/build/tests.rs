@@ -1,5 +1,7 @@
 //! Whole configs to plans.
 
+mod datasets;
+
 use super::*;
 use crate::config::parse;
 
@@ -33,7 +35,7 @@ fn with_phases(phases: &str) -> Plan {
 
 /// The request line and headers of a plan.
 fn head(plan: &Plan) -> String {
-    String::from_utf8(plan.requests.head.to_vec()).expect("heads are ASCII here")
+    String::from_utf8(plan.requests.heads[0].to_vec()).expect("heads are ASCII here")
 }
 
 #[test]
@@ -118,8 +120,11 @@ fn the_seed_workflow_becomes_four_phases() {
             delay: Nanos::ZERO
         })
     );
-    assert_eq!(plan.endpoint.target.url, "http://localhost:8000/v1/chat/completions");
-    assert_eq!(plan.endpoint.target.origin, "http://localhost:8000");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://localhost:8000/v1/chat/completions"
+    );
+    assert_eq!(plan.endpoint.targets[0].origin, "http://localhost:8000");
     assert!(plan.artifacts.directory.ends_with("artifacts/multi-phase") && plan.artifacts.directory.is_absolute());
 }
 
@@ -144,10 +149,10 @@ fn stop_and_drain_rules_follow_the_written_fields() {
             DrainRule::Unbounded
         ]
     );
-    assert_eq!(plan.phases[0].arrival, Arrival::Poisson { rate: 5.0 });
+    assert_eq!(plan.phases[0].arrival, Arrival::poisson(5.0));
     assert_eq!(
-        (plan.phases[1].arrival, plan.phases[1].concurrency),
-        (Arrival::Constant { rate: 2.0 }, None)
+        (plan.phases[1].arrival.clone(), plan.phases[1].concurrency),
+        (Arrival::constant(2.0), None)
     );
     assert!(plan.phases[1].seamless);
 }
@@ -166,7 +171,7 @@ fn authorisation_comes_from_headers_or_key_or_url() {
         "{}",
         head(&basic)
     );
-    assert_eq!(basic.endpoint.target.url, "http://h:1/v1/chat/completions?x=1");
+    assert_eq!(basic.endpoint.targets[0].url, "http://h:1/v1/chat/completions?x=1");
     let own = with_endpoint("url: h, api_key: k, headers: {authorization: mine, X-A: 5, Accept: x}");
     assert!(head(&own).contains("authorization: mine\r\n") && !head(&own).contains("Bearer"));
     let control = [("authorization", "mine"), ("X-A", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -181,7 +186,10 @@ fn another_server_takes_the_place_of_host_and_port() {
         ..options()
     };
     let plan = build(&config, &mock).expect("the plan is sound");
-    assert_eq!(plan.endpoint.target.url, "http://127.0.0.1:4000/v1/chat/completions");
+    assert_eq!(
+        plan.endpoint.targets[0].url,
+        "http://127.0.0.1:4000/v1/chat/completions"
+    );
     assert!(head(&plan).contains("Host: 127.0.0.1:4000\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "http://127.0.0.1:4000/v1");
     let bad = BuildOptions {
@@ -205,7 +213,7 @@ fn https_is_verified_as_the_user_says_and_warned_about_when_not() {
     let built = |verification| build(&config, &with(verification)).expect("the plan is sound");
     let plan = built(None);
     assert_eq!(plan.endpoint.tls, Some(Verification::SystemRoots));
-    assert_eq!((plan.endpoint.target.port, plan.warnings.len()), (443, 0));
+    assert_eq!((plan.endpoint.targets[0].port, plan.warnings.len()), (443, 0));
     assert!(head(&plan).contains("Host: prod\r\n"));
     assert_eq!(plan.input_config["endpoint"]["urls"][0], "https://prod/v1");
     let file = Verification::CaFile("roots.pem".into());
@@ -372,6 +380,8 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         "{HEAD}  endpoint: {{url: h/v1, timeout: 90s, headers: {{X-A: 5}}, extra: {{t: 0.5}}, session_header: X-S, path: /x, \
          use_legacy_max_tokens: on, connection_reuse: Never, transport: HTTP, server_profiler: {{start_path: /a}}}}\n  phases:\n    \
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
+         - {{name: g, kind: profiling, type: gamma, smoothness: 0.5, rate: 4, rate_ramp: 5, concurrency: 2, on_cap: drop, requests: 3}}\n    \
+         - {{name: s, kind: profiling, type: poisson, rate_series: [{{time_s: 1, qps: 2}}, {{time_s: 3, qps: 4}}], requests: 3}}\n    \
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
@@ -383,7 +393,7 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
         (again.hooks.reset_kv_cache, again.hooks.server_profiler)
     );
     assert_eq!(first.artifacts, again.artifacts);
-    assert_eq!(first.requests.head, again.requests.head);
+    assert_eq!(first.requests.heads, again.requests.heads);
     assert_eq!(first.requests.ids.template, again.requests.ids.template);
     assert_eq!(first.requests.entries[2].tail, again.requests.entries[2].tail);
     assert_eq!(first.endpoint.request_timeout, again.endpoint.request_timeout);
@@ -393,12 +403,41 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
 }
 
 #[test]
+fn limits_are_resolved_and_echoed() {
+    let plan = with_phases(
+        "    - {name: p, kind: profiling, type: concurrency, concurrency: 8, requests: 20, prefill_concurrency: 2, prefill_ramp: 1.5, \
+         concurrency_ramp: {duration: 1ms, strategy: poisson}, failed_request_threshold: 0.5}\n",
+    );
+    let ramp = |duration, strategy| Some(RampPlan { duration, strategy });
+    let expected = LimitPlan {
+        prefill: NonZeroU32::new(2),
+        concurrency_ramp: ramp(Nanos::from_millis(1), RampStrategy::Poisson),
+        prefill_ramp: ramp(Nanos::from_millis(1_500), RampStrategy::Linear),
+        failure_threshold: Some(0.5),
+        adaptive: None,
+    };
+    assert_eq!(plan.phases[0].limits, expected);
+    let echoed = &plan.input_config["phases"][0];
+    assert_eq!(echoed["prefill_concurrency"], 2);
+    assert_eq!(echoed["concurrency_ramp"]["strategy"], "poisson");
+    assert_eq!(echoed["prefill_ramp"]["duration"], 1.5);
+    assert_eq!(echoed["failed_request_threshold"], 0.5);
+}
+
+#[test]
 fn advice_names_what_the_user_may_not_have_meant() {
     let warnings = |phases: &str| with_phases(phases).warnings.join("\n");
     let phase = |fields: &str| format!("    - {{name: p, kind: profiling, type: concurrency, {fields}}}\n");
     assert_eq!(warnings(&phase("concurrency: 10, requests: 10")), "");
     assert!(warnings(&phase("concurrency: 11, requests: 10")).contains("phase p: concurrency 11 can never be reached"));
     assert!(warnings(&phase("duration: inf")).contains("nothing ends it but an interrupt"));
+    assert_eq!(
+        warnings(&phase("duration: 10, concurrency: 4, concurrency_ramp: 10")),
+        ""
+    );
+    assert!(
+        warnings(&phase("duration: 10, concurrency: 4, concurrency_ramp: 11")).contains("its limit is never reached")
+    );
     assert_eq!(warnings(&phase("duration: 10, grace_period: 60")), "");
     assert!(warnings(&phase("duration: 10, grace_period: 3600")).contains("it may last 3610 s"));
     let warmup = |concurrency: u32| {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{RenderError, RenderInputs};
-use crate::dataset::Turn;
+use crate::dataset::{Turn, Written};
 
 /// A body as bytes, cut at the places that differ between turns.
 #[derive(Debug)]
@@ -28,13 +28,15 @@ enum Segment {
 /// One member of the body: what is sent, in the order of sending. The messages come first.
 enum Field {
     Fixed(Value),
+    /// JSON that is sent as it is.
+    Json(Vec<u8>),
     Messages,
     OutputTokens(&'static str),
 }
 
 impl BodyTemplate {
-    /// The template of chat completion requests.
-    pub(super) fn chat(inputs: &RenderInputs<'_>) -> Result<Self, RenderError> {
+    /// The template of chat completion requests. `written` are fields of a turn's own.
+    pub(super) fn chat(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Result<Self, RenderError> {
         let tokens_key = if inputs.use_legacy_max_tokens {
             "max_tokens"
         } else {
@@ -54,9 +56,13 @@ impl BodyTemplate {
             ("messages", Field::Messages),
             ("model", Field::Fixed(json!(inputs.model))),
             ("stream", Field::Fixed(json!(inputs.streaming))),
-            (tokens_key, Field::OutputTokens(tokens_key)),
         ];
-        for (key, value) in inputs.extra {
+        if let Some(tools) = written.and_then(|written| written.tools.as_deref()) {
+            fields.push(("tools", Field::Json(tools.as_bytes().to_vec())));
+        }
+        fields.push((tokens_key, Field::OutputTokens(tokens_key)));
+        let own = written.and_then(|written| written.extra.as_deref());
+        for (key, value) in inputs.extra.iter().chain(own.into_iter().flatten()) {
             let field = Field::Fixed(value.clone());
             match fields.iter_mut().find(|(known, _)| known == key) {
                 // A field that is there keeps its place and takes the user's value.
@@ -68,9 +74,9 @@ impl BodyTemplate {
             ask_for_usage(&mut fields);
         }
 
-        let fixed_output_tokens = inputs
-            .extra
-            .get(tokens_key)
+        let fixed_output_tokens = own
+            .and_then(|own| own.get(tokens_key))
+            .or_else(|| inputs.extra.get(tokens_key))
             .map(|value| value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()));
         Ok(Self {
             segments: cut(fields),
@@ -99,7 +105,7 @@ impl BodyTemplate {
         self.fixed_output_tokens.unwrap_or(turn.output_tokens)
     }
 
-    /// The body of one turn, and where in it the turn's message stands; nowhere if `extra` brings the messages.
+    /// The body of one turn, and where in it the turn's message stands; nowhere if `extra` brings the messages or the turn has all of them.
     pub(super) fn fill(&self, turn: &Turn) -> (Vec<u8>, Range<u32>) {
         let mut out = Vec::with_capacity(self.fixed_len() + turn.text.len() + 64);
         let mut message = 0..0;
@@ -108,10 +114,14 @@ impl BodyTemplate {
                 Segment::Fixed(bytes) => out.extend_from_slice(bytes),
                 Segment::Message => {
                     let start = out.len() as u32;
-                    out.extend_from_slice(br#"{"role":"user","content":"#);
-                    push_json(&mut out, &turn.text);
-                    out.push(b'}');
-                    message = start..out.len() as u32;
+                    push_messages(&mut out, turn);
+                    let is_complete = turn
+                        .written
+                        .as_deref()
+                        .is_some_and(|written| written.is_complete || written.messages.is_some());
+                    if !is_complete {
+                        message = start..out.len() as u32;
+                    }
                 }
                 Segment::OutputTokens(key) => {
                     if let Some(tokens) = turn.output_tokens {
@@ -122,6 +132,40 @@ impl BodyTemplate {
         }
         (out, message)
     }
+}
+
+/// What the turn says: its message, with the system's in front of it, or all the messages that it brings.
+fn push_messages(out: &mut Vec<u8>, turn: &Turn) {
+    let Some(written) = turn.written.as_deref() else {
+        return push_message(out, "user", &turn.text);
+    };
+    if let Some(messages) = &written.messages {
+        let list = messages
+            .trim()
+            .strip_prefix('[')
+            .and_then(|list| list.strip_suffix(']'));
+        out.extend_from_slice(list.expect("a file's messages are a JSON list").trim().as_bytes());
+        return;
+    }
+    if let Some(system) = &written.system {
+        push_message(out, "system", system);
+        out.push(b',');
+    }
+    let role = written.role.as_deref().unwrap_or("user");
+    if written.more_texts.is_empty() {
+        return push_message(out, role, &turn.text);
+    }
+    let texts = std::iter::once(&turn.text).chain(&written.more_texts);
+    let parts: Vec<Value> = texts.map(|text| json!({"type": "text", "text": text})).collect();
+    push_message(out, role, &parts);
+}
+
+fn push_message(out: &mut Vec<u8>, role: &str, content: &(impl Serialize + ?Sized)) {
+    out.extend_from_slice(br#"{"role":"#);
+    push_json(out, role);
+    out.extend_from_slice(br#","content":"#);
+    push_json(out, content);
+    out.push(b'}');
 }
 
 /// Asks for the server's token counts, unless the user decided that.
@@ -156,6 +200,10 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
             Field::Fixed(value) => {
                 name(&mut open);
                 push_json(&mut open, &value);
+            }
+            Field::Json(json) => {
+                name(&mut open);
+                open.extend_from_slice(&json);
             }
             Field::Messages => {
                 name(&mut open);

@@ -1,7 +1,9 @@
 //! Request line and headers.
 
+use std::sync::Arc;
+
 use super::{RenderError, RenderInputs};
-use crate::plan::{ID_BLOCK_CAPACITY, IdBlock};
+use crate::plan::{ID_BLOCK_CAPACITY, IdBlock, Target};
 
 /// Where an id will stand: an id has the length of a UUID in text form.
 const ID_PLACEHOLDER: &str = "00000000-0000-0000-0000-000000000000";
@@ -25,9 +27,14 @@ const RESERVED: [(&str, &str); 8] = [
     (REQUEST_ID, "it differs from request to request and names the record"),
 ];
 
-/// The request line and the headers that are the same for every request, each line with its end, without the blank line.
-pub(super) fn render_head(inputs: &RenderInputs<'_>) -> Result<Vec<u8>, RenderError> {
-    let target = inputs.target;
+/// For each target the request line and the headers that are the same for every request, each line with its end, without the blank line.
+pub(super) fn render_heads(inputs: &RenderInputs<'_>) -> Result<Vec<Arc<[u8]>>, RenderError> {
+    check_headers(inputs)?;
+    let head = |target| Ok(Arc::from(render_head(inputs, target)?));
+    inputs.targets.iter().map(head).collect()
+}
+
+fn render_head(inputs: &RenderInputs<'_>, target: &Target) -> Result<Vec<u8>, RenderError> {
     let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !target.path.starts_with('/') || !visible(&target.path) {
         return Err(RenderError::Path {
@@ -39,8 +46,6 @@ pub(super) fn render_head(inputs: &RenderInputs<'_>) -> Result<Vec<u8>, RenderEr
             authority: target.authority.clone(),
         });
     }
-    check_headers(inputs)?;
-
     let accept = if inputs.streaming {
         "text/event-stream"
     } else {

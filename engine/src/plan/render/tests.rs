@@ -66,7 +66,7 @@ impl Given {
 
     fn with_inputs<T>(&self, render: impl FnOnce(&RenderInputs<'_>) -> T) -> T {
         render(&RenderInputs {
-            target: &self.target,
+            targets: std::slice::from_ref(&self.target),
             model: &self.model,
             streaming: self.streaming,
             close_after: self.close_after,
@@ -107,7 +107,7 @@ impl Parsed {
 /// Joins the three parts and parses them, checking what every request must keep.
 fn parse(images: &RequestImages, entry: usize) -> Parsed {
     let image = &images.entries[entry];
-    let bytes = [&images.head[..], &images.ids.template[..], &image.tail[..]].concat();
+    let bytes = [&images.heads[0][..], &images.ids.template[..], &image.tail[..]].concat();
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     let body_at = match request.parse(&bytes) {

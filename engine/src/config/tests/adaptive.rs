@@ -1,0 +1,165 @@
+//! `adaptive_scale` and `sla`.
+
+use super::*;
+
+const SLA_MAP: &str = "sla: {time_to_first_token: {p95: {lt: 200}}}";
+
+fn streamed(fields: &str) -> String {
+    phase_text(fields).replace("\"http://h:1\"", "\"http://h:1\", streaming: true")
+}
+
+fn adaptive(fields: &str) -> Option<AdaptiveScale> {
+    read(&streamed(fields)).phases.remove(0).limits.adaptive
+}
+
+/// The only mistake of a closed loop of 8 that lasts 9 s.
+#[track_caller]
+fn mistake(fields: &str, key: &str, words: &str) {
+    let found = mistakes(&streamed(&format!(
+        "type: concurrency, concurrency: 8, duration: 9, {fields}"
+    )));
+    let [only] = &found[..] else {
+        panic!("one mistake expected, found {found:#?}")
+    };
+    let path = format!("benchmark.phases[0].{key}: ");
+    assert!(only.contains(&path) && only.contains(words), "{only}");
+}
+
+fn sla(metric: &str) -> Vec<Sla> {
+    vec![Sla {
+        metric: metric.to_owned(),
+        stat: "p95".to_owned(),
+        op: "lt".to_owned(),
+        threshold: 200.0,
+    }]
+}
+
+#[test]
+fn the_nested_form_is_read() {
+    let read = adaptive(&format!(
+        "type: concurrency, concurrency: 32, duration: 5m, adaptive_scale: {{control: {{variable: concurrency, min: 2, max: 16}}, \
+         strategy: {{type: ramp_until_fail, step_policy: fixed_percent_step, base_step: 4, stepPercent: 50}}, window: 5s, \
+         min_completed_requests: 3, sustain_duration: 30, {SLA_MAP}}}"
+    ));
+    let expected = AdaptiveScale {
+        variable: AdaptiveVariable::Concurrency,
+        min: Some(2),
+        max: 16,
+        assessment_period_s: Some(5.0),
+        min_completed_requests: Some(3),
+        sustain_duration_s: 30.0,
+        step_policy: Some(AdaptiveStep::FixedPercent),
+        base_step: Some(4),
+        max_step_multiplier: None,
+        step_percent: Some(50.0),
+        sla: sla("time_to_first_token"),
+    };
+    assert_eq!(read, Some(expected));
+}
+
+#[test]
+fn the_flat_form_says_the_same() {
+    let flat = adaptive(
+        "type: concurrency, concurrency: 16, duration: 5m, adaptive_scale: true, adaptive_control_min: 2, adaptive_assessment_period: 5, \
+         adaptive_sustain_duration: 30, adaptive_scale_base_step: 4, sla: [{metric_tag: time_to_first_token, op: lt, threshold: 200}]",
+    );
+    let nested = adaptive(&format!(
+        "type: concurrency, concurrency: 16, duration: 5m, adaptive_scale: {{control: {{min: 2}}, strategy: {{base_step: 4}}, window: 5, \
+         sustain_duration: 30, {SLA_MAP}}}"
+    ));
+    assert!(flat.is_some());
+    assert_eq!(flat, nested);
+}
+
+#[test]
+fn switched_off_it_asks_for_nothing() {
+    for off in ["false", "{enabled: false}", "null"] {
+        let phase = format!("type: concurrency, concurrency: 8, requests: 9, adaptive_scale: {off}");
+        assert_eq!(adaptive(&phase), None, "{off}");
+    }
+}
+
+#[test]
+fn mistakes_of_a_controller_are_placed_at_their_key() {
+    let with = |more: &str| format!("adaptive_scale: {{sustain_duration: 5, {SLA_MAP}, {more}}}");
+    for (fields, key, words) in [
+        (
+            format!("adaptive_scale: {{{SLA_MAP}}}"),
+            "adaptive_scale",
+            "sustain_duration",
+        ),
+        (
+            "adaptive_scale: {sustain_duration: 5}".to_owned(),
+            "adaptive_scale",
+            "service level",
+        ),
+        (with("foo: 1"), "adaptive_scale.foo", "unknown key"),
+        (with("window: 0.5"), "adaptive_scale.window", "of at least 1"),
+        (with("control: {min: 8}"), "adaptive_scale", "from 8 to 8"),
+        (with("control: {min: 0}"), "adaptive_scale.control.min", "at least 1"),
+        (
+            with("control: {variable: request_rate}"),
+            "adaptive_scale.control.variable",
+            "not supported by ringload yet: `request_rate`",
+        ),
+        (
+            with("strategy: {step_policy: bold}"),
+            "adaptive_scale.strategy.step_policy",
+            "sla_margin, fixed_percent_step",
+        ),
+        (
+            with("control: {max: 4}, max_concurrency: 5"),
+            "adaptive_scale.control.max",
+            "says this already",
+        ),
+        (
+            format!("{}, concurrency_ramp: 2", with("window: 1")),
+            "concurrency_ramp",
+            "adaptive_scale moves concurrency already",
+        ),
+        (
+            "adaptive_scale: {sustain_duration: 5, sla: {goodput: {avg: {gt: 5}}}}".to_owned(),
+            "adaptive_scale.sla.goodput",
+            "not supported by ringload yet",
+        ),
+        (
+            "adaptive_scale: {sustain_duration: 5, sla: {request_latency: {p42: {lt: 5}}}}".to_owned(),
+            "adaptive_scale.sla.request_latency.p42",
+            "found the statistic `p42`",
+        ),
+        (
+            "adaptive_scale: {sustain_duration: 5, sla: {request_latency: {p95: {lt: fast}}}}".to_owned(),
+            "adaptive_scale.sla.request_latency.p95.lt",
+            "a number",
+        ),
+        (
+            "adaptive_scale: {sustain_duration: 5, sla: []}".to_owned(),
+            "adaptive_scale.sla",
+            "at least one",
+        ),
+        (
+            "adaptive_control_min: 2".to_owned(),
+            "adaptive_control_min",
+            "only adaptive_scale reads this",
+        ),
+        (SLA_MAP.to_owned(), "sla", "only adaptive_scale reads this"),
+    ] {
+        mistake(&fields, key, words);
+    }
+}
+
+#[test]
+fn a_controller_needs_a_duration_and_its_metrics_what_they_are_measured_in() {
+    let block = format!("adaptive_scale: {{sustain_duration: 5, {SLA_MAP}}}");
+    let found = mistakes(&streamed(&format!(
+        "type: concurrency, concurrency: 8, requests: 9, {block}"
+    )));
+    assert!(found.len() == 1 && found[0].contains("add `duration`"), "{found:?}");
+    let found = mistakes(&phase_text(&format!(
+        "type: concurrency, concurrency: 8, duration: 9, {block}"
+    )));
+    assert!(
+        found.len() == 1 && found[0].contains("is measured in streams"),
+        "{found:?}"
+    );
+}

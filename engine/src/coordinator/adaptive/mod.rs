@@ -1,0 +1,370 @@
+//! Adaptive scale: a controller that raises a limit window by window until the service level breaks, then holds what held.
+//!
+//! A value like the phase machine: windows in, a limit out. See `docs/adaptive.md` for the law in words.
+
+mod event;
+mod window;
+
+use std::sync::Arc;
+
+pub use event::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status};
+pub use window::{Window, WindowTotals};
+
+use crate::plan::{AdaptivePlan, SlaOp, StepPolicy, WindowMetric};
+use crate::units::Nanos;
+
+/// What the figures of a window come to.
+#[derive(Debug, Clone, Default)]
+struct Judged {
+    totals: WindowTotals,
+    throughput: f64,
+    /// Figures by filter.
+    values: Vec<f64>,
+    /// The filter with the smallest margin.
+    binding: Option<usize>,
+    /// The smallest margin, from 0.
+    margin: f64,
+    /// `None`: the window says nothing.
+    passed: Option<bool>,
+    rejection: Option<&'static str>,
+}
+
+/// Whether a held value is in trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Footing {
+    /// The latest conclusive window passed, or there was none.
+    Sound,
+    /// The latest failed, and the value was lowered.
+    Recovering,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Discover,
+    Sustain { since: Nanos, footing: Footing },
+    Ended(Status, &'static str),
+}
+
+/// The controller of one phase.
+#[derive(Debug)]
+pub(super) struct Controller {
+    plan: Arc<AdaptivePlan>,
+    state: State,
+    control: u32,
+    last_passing: Option<u32>,
+    first_failing: Option<u32>,
+    boundary: Option<u32>,
+    iteration: u32,
+    /// The latest assessment, or the start.
+    assessed: Nanos,
+    /// When the next one is due; `None` while one is under way.
+    next: Option<Nanos>,
+    latest: Judged,
+    events: Vec<AdaptiveEvent>,
+    candidates: Vec<Candidate>,
+    sustain_started: Option<Nanos>,
+    sustain_windows: u32,
+    sustain_passed: u32,
+    token_sources: (bool, bool),
+}
+
+impl Controller {
+    /// The controller of a phase that starts at `now`.
+    pub(super) fn new(plan: Arc<AdaptivePlan>, now: Nanos) -> Self {
+        let mut controller = Self {
+            state: State::Discover,
+            control: plan.min,
+            last_passing: None,
+            first_failing: None,
+            boundary: None,
+            iteration: 0,
+            assessed: now,
+            next: Some(now + plan.assessment_period),
+            latest: Judged::default(),
+            events: Vec::new(),
+            candidates: Vec::new(),
+            sustain_started: None,
+            sustain_windows: 0,
+            sustain_passed: 0,
+            token_sources: (false, false),
+            plan,
+        };
+        controller.log(
+            now,
+            EventKind::Started,
+            controller.control,
+            "adaptive scale discover phase started",
+        );
+        controller
+    }
+
+    /// The value that applies now.
+    pub(super) fn control(&self) -> u32 {
+        self.control
+    }
+
+    /// When the next window is due.
+    pub(super) fn next_assessment(&self) -> Option<Nanos> {
+        self.next.filter(|_| !self.has_ended())
+    }
+
+    /// Whether a window is due; says so once, and then waits for it.
+    pub(super) fn asks_for_window(&mut self, now: Nanos) -> bool {
+        let due = self.next_assessment().is_some_and(|next| now >= next);
+        if due {
+            self.next = None;
+        }
+        due
+    }
+
+    /// Takes the window that was asked for. Says whether the phase is to stop.
+    pub(super) fn assess(&mut self, mut window: Window, now: Nanos) -> bool {
+        if self.has_ended() {
+            return false; // the phase has stopped meanwhile
+        }
+        if let State::Sustain { since, .. } = self.state {
+            window.forget_before(since);
+        }
+        let length = now.since(self.assessed);
+        let sources = window.token_sources();
+        self.token_sources = (self.token_sources.0 | sources.0, self.token_sources.1 | sources.1);
+        self.latest = self.judge(&window, length);
+        self.log(now, EventKind::Window, self.control, "SLA window evaluated");
+        self.note_candidate(&window, now);
+        match (self.state, self.latest.passed) {
+            (State::Sustain { .. }, None) => self.sustain_windows += 1,
+            (_, None) | (State::Ended(..), _) => {}
+            (State::Discover, Some(true)) => self.step_up(now),
+            (State::Discover, Some(false)) => self.found_boundary(now),
+            (State::Sustain { since, .. }, Some(true)) => self.held(since, now),
+            (State::Sustain { footing, .. }, Some(false)) => self.broke(footing, now),
+        }
+        self.iteration += 1;
+        self.assessed = now;
+        self.next = Some(now + self.plan.assessment_period);
+        self.has_ended()
+    }
+
+    /// The phase stopped sending for another reason.
+    pub(super) fn phase_stopped(&mut self, now: Nanos) {
+        if !self.has_ended() {
+            self.end(Status::Incomplete, "phase_stopped", now);
+        }
+    }
+
+    /// What it leaves behind.
+    pub(super) fn report(&self) -> AdaptiveReport {
+        let (status, reason) = match self.state {
+            State::Ended(status, reason) => (status, reason),
+            _ => (Status::Incomplete, "phase_stopped"),
+        };
+        AdaptiveReport {
+            events: self.events.clone(),
+            candidates: self.candidates.clone(),
+            status,
+            reason,
+            sustain_started: self.sustain_started,
+            sustain_windows: self.sustain_windows,
+            sustain_passed: self.sustain_passed,
+            token_sources: self.token_sources,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended(..))
+    }
+
+    fn judge(&self, window: &Window, length: Nanos) -> Judged {
+        let filters = &self.plan.filters;
+        let totals = window.totals();
+        let values: Vec<f64> = filters.iter().map(|filter| window.value(filter, length)).collect();
+        let margins = filters.iter().zip(&values).map(|(filter, &value)| {
+            let room = match filter.op {
+                SlaOp::Lt | SlaOp::Le => filter.threshold - value,
+                SlaOp::Gt | SlaOp::Ge => value - filter.threshold,
+            };
+            // Relative to a threshold of zero there is no margin.
+            if filter.threshold == 0.0 {
+                room.min(0.0)
+            } else {
+                room / filter.threshold.abs()
+            }
+        });
+        let binding = margins.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let holds = filters
+            .iter()
+            .zip(&values)
+            .all(|(filter, &value)| filter.op.holds(value, filter.threshold));
+        let only_about_failures = filters.iter().all(|filter| filter.metric.is_about_failures());
+        // Without a single success there is no latency to look at, but something to see all the same.
+        let (passed, rejection) = if totals.completed == 0 && totals.ended() > 0 && !only_about_failures {
+            (Some(false), Some("error_threshold"))
+        } else if totals.completed < self.plan.min_completed && !(only_about_failures && totals.ended() > 0) {
+            (None, Some("insufficient_samples"))
+        } else if holds {
+            (Some(true), None)
+        } else {
+            (Some(false), Some("sla_miss"))
+        };
+        Judged {
+            throughput: totals.completed as f64 / length.as_secs_f64().max(f64::MIN_POSITIVE),
+            totals,
+            values,
+            margin: binding.map_or(0.0, |(_, margin)| margin.max(0.0)),
+            binding: binding.map(|(index, _)| index),
+            passed,
+            rejection,
+        }
+    }
+
+    /// How far to step from here.
+    fn step(&self) -> u32 {
+        match self.plan.step_policy {
+            StepPolicy::FixedPercent => {
+                // A cast saturates; the range ends at `max` anyway.
+                ((f64::from(self.control) * self.plan.step_percent / 100.0).ceil() as u32).max(1)
+            }
+            StepPolicy::SlaMargin => {
+                let most = self.plan.max_step_multiplier;
+                let times = (self.latest.margin * f64::from(most)) as u32;
+                self.plan.base_step.saturating_mul(times.clamp(1, most))
+            }
+        }
+    }
+
+    fn step_up(&mut self, now: Nanos) {
+        self.last_passing = Some(self.control);
+        if self.control >= self.plan.max {
+            return self.end(Status::Incomplete, "max_control_value_reached_without_saturation", now);
+        }
+        let before = self.control;
+        self.control = before.saturating_add(self.step()).min(self.plan.max);
+        let reason = format!("SLA value {:.3} passes configured filters", self.first_value());
+        self.log(now, EventKind::Decision, before, &reason);
+    }
+
+    fn found_boundary(&mut self, now: Nanos) {
+        let before = self.control;
+        self.first_failing = Some(before);
+        let Some(passing) = self.last_passing else {
+            return self.end(Status::Failed, "no_sustainable_concurrency_found", now);
+        };
+        self.control = passing.max(self.plan.min);
+        self.boundary = Some(self.control);
+        self.hold(now, Footing::Sound);
+        let held = format!("holding boundary_value={}", self.control);
+        self.log(now, EventKind::SustainStarted, before, &held);
+        let reason = format!("SLA value {:.3} breaches configured filters", self.first_value());
+        self.log(now, EventKind::BoundaryDiscovered, self.control, &reason);
+    }
+
+    fn hold(&mut self, now: Nanos, footing: Footing) {
+        self.state = State::Sustain { since: now, footing };
+        self.sustain_started = Some(now);
+    }
+
+    fn held(&mut self, since: Nanos, now: Nanos) {
+        self.sustain_windows += 1;
+        self.sustain_passed += 1;
+        self.last_passing = Some(self.control);
+        self.state = State::Sustain {
+            since,
+            footing: Footing::Sound,
+        };
+        let reason = format!(
+            "SLA value {:.3} passes configured filters during sustain",
+            self.first_value()
+        );
+        self.log(now, EventKind::Decision, self.control, &reason);
+        if now.since(since) >= self.plan.sustain_duration {
+            self.end(Status::Completed, "sustain_duration_completed", now);
+        }
+    }
+
+    fn broke(&mut self, footing: Footing, now: Nanos) {
+        self.sustain_windows += 1;
+        let before = self.control;
+        if footing == Footing::Recovering {
+            return self.end(Status::Failed, "sustain_failed_after_recovery", now);
+        }
+        if before <= self.plan.min {
+            return self.end(Status::Failed, "sustain_failed_sla_unrecoverable", now);
+        }
+        let lower = self.last_passing.filter(|&passing| passing < before);
+        self.control = lower.unwrap_or_else(|| before.saturating_sub(self.step()).max(self.plan.min));
+        self.boundary = Some(self.control);
+        // What held for a while at another value proves nothing for this one.
+        self.hold(now, Footing::Recovering);
+        let reason = format!(
+            "SLA value {:.3} breaches configured filters during sustain",
+            self.first_value()
+        );
+        self.log(now, EventKind::Decision, before, &reason);
+    }
+
+    fn end(&mut self, status: Status, reason: &'static str, now: Nanos) {
+        self.state = State::Ended(status, reason);
+        self.log(now, EventKind::Ended(status), self.control, reason);
+    }
+
+    fn first_value(&self) -> f64 {
+        self.latest.values.first().copied().unwrap_or(0.0)
+    }
+
+    fn log(&mut self, at: Nanos, kind: EventKind, before: u32, reason: &str) {
+        let stage = match self.state {
+            State::Discover => Stage::Discover,
+            State::Sustain { .. } => Stage::Sustain,
+            State::Ended(..) => Stage::Complete,
+        };
+        // Events about filters show them; the others show the latest figure only, as readers know it.
+        let is_about_filters = kind == EventKind::Window || (kind == EventKind::Decision && stage == Stage::Discover);
+        let latest = &self.latest;
+        let is_step_up = kind == EventKind::Decision && self.control > before;
+        self.events.push(AdaptiveEvent {
+            at,
+            kind,
+            stage,
+            iteration: self.iteration,
+            before,
+            after: self.control,
+            candidate: match kind {
+                // The boundary is found by the value above it, and named once the one below is held.
+                EventKind::BoundaryDiscovered => self.control,
+                _ => before,
+            },
+            boundary: self.boundary,
+            last_passing: self.last_passing,
+            first_failing: self.first_failing,
+            sla_value: latest.values.first().copied(),
+            sla_values: if is_about_filters {
+                latest.values.clone()
+            } else {
+                Vec::new()
+            },
+            binding: latest.binding.filter(|_| is_about_filters),
+            passed: latest.passed.filter(|_| kind == EventKind::Window),
+            step: is_step_up.then(|| self.control - before),
+            totals: latest.totals,
+            throughput: latest.throughput,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn note_candidate(&mut self, window: &Window, now: Nanos) {
+        self.candidates.push(Candidate {
+            iteration: self.iteration,
+            value: self.control,
+            start: self.assessed,
+            end: now,
+            totals: self.latest.totals,
+            latency: window.spread(WindowMetric::RequestLatency),
+            first_token: window.spread(WindowMetric::TimeToFirstToken),
+            inter_token: window.spread(WindowMetric::InterTokenLatency),
+            rejection: self.latest.rejection,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What is wrong with a dataset file, and where.
+
+use std::io;
+
+/// Most mistakes that are kept: nobody reads more, and a file in another format has one per line.
+pub(super) const MAX_MISTAKES: usize = 20;
+
+/// One mistake in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMistake {
+    /// Line of the file, from 1; of records that were given one by one, the index from 0.
+    pub record: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// The field, as in `turns[1].delay`; empty for the whole record.
+    pub field: String,
+    /// What was found, what is allowed, what to do.
+    pub message: String,
+}
+
+/// A dataset that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The operating system refuses it.
+    #[error("cannot read the file: {0}")]
+    Unreadable(io::Error),
+    /// A directory, a pipe, a device.
+    #[error("cannot read the file: it is not a regular file")]
+    NotAFile,
+    /// More than any dataset may take.
+    #[error(
+        "found {bytes} bytes; allowed: at most {}; take a part of the file",
+        super::MAX_FILE_BYTES
+    )]
+    TooLarge {
+        /// Size of the file.
+        bytes: u64,
+    },
+    /// No record in it.
+    #[error("found no record; write one JSON object per line")]
+    Empty,
+    /// Mistakes in records, in the order of the file.
+    #[error("{} mistakes", list.len() + more)]
+    Mistakes {
+        /// The first of them.
+        list: Vec<FileMistake>,
+        /// How many there are beside the list.
+        more: usize,
+    },
+}
+
+/// Collects mistakes, so that one reading reports them all.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes {
+    list: Vec<FileMistake>,
+    more: usize,
+}
+
+impl Mistakes {
+    pub(super) fn push(&mut self, mistake: FileMistake) {
+        if self.list.len() < MAX_MISTAKES {
+            self.list.push(mistake);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Takes over the mistakes of a later part of the file.
+    pub(super) fn absorb(&mut self, later: Self) {
+        later.list.into_iter().for_each(|mistake| self.push(mistake));
+        self.more += later.more;
+    }
+
+    pub(super) fn into_result(self) -> Result<(), FileError> {
+        if self.list.is_empty() {
+            return Ok(());
+        }
+        Err(FileError::Mistakes {
+            list: self.list,
+            more: self.more,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! From the dataset as written to request bytes and their order.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_conversations, render_synthetic};
+use super::{Conversations, RequestImages};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
+use crate::dataset::{
+    DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
+    Sampler, Sampling, Session, Synthetic, read_file, read_records,
+};
+
+/// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
+const DEFAULT_ENTRIES: u32 = 100;
+
+/// A dataset, ready to send.
+pub(super) struct Dataset {
+    pub(super) images: RequestImages,
+    /// The first conversation without a timestamp, in words.
+    pub(super) untimed: Option<String>,
+}
+
+/// Why there is no dataset: mistakes with their places, or settings that no request can be made from.
+pub(super) enum NoDataset {
+    Mistakes(Diagnostics),
+    Render(RenderError),
+}
+
+impl From<RenderError> for NoDataset {
+    fn from(error: RenderError) -> Self {
+        Self::Render(error)
+    }
+}
+
+/// Makes the requests of the dataset; `seed` is the root of the run.
+pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> Result<Dataset, NoDataset> {
+    let written = &config.dataset;
+    // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
+    let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
+    let (mut images, untimed) = match &written.file {
+        None => {
+            let dataset = Synthetic {
+                turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
+                turn_delay: written
+                    .turn_delay
+                    .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
+                        mean_ms: delay.mean_ms,
+                        stddev_ms: delay.stddev_ms,
+                        ratio: written.turn_delay_ratio.unwrap_or(1.0),
+                    }),
+                ..Synthetic::of_single_turns(
+                    written.entries.unwrap_or(DEFAULT_ENTRIES),
+                    written.isl.map_or(DEFAULT_ISL, length),
+                    written.osl.map(length),
+                    seed,
+                )
+            };
+            let untimed = "prompts of type synthetic have none; bring them in a file".to_owned();
+            (render_synthetic(inputs, &dataset)?, Some(untimed))
+        }
+        Some(file) => from_file(config, file, inputs, seed)?,
+    };
+    let sampling = match written.sampling.unwrap_or_default() {
+        config::Sampling::Sequential => Sampling::Sequential,
+        config::Sampling::Shuffle => Sampling::Shuffle,
+        config::Sampling::Random => Sampling::Random,
+    };
+    images.order = Sampler::new(sampling, images.order.entries(), seed);
+    Ok(Dataset { images, untimed })
+}
+
+fn length(length: config::Length) -> LengthDistribution {
+    match length {
+        config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
+        config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
+    }
+}
+
+fn from_file(
+    config: &Config,
+    file: &config::FileDataset,
+    inputs: &RenderInputs<'_>,
+    seed: u64,
+) -> Result<(RequestImages, Option<String>), NoDataset> {
+    let options = FileOptions {
+        format: match file.format.unwrap_or_default() {
+            config::FileFormat::SingleTurn => FileFormat::SingleTurn,
+            config::FileFormat::MultiTurn => FileFormat::MultiTurn,
+            config::FileFormat::MooncakeTrace => FileFormat::MooncakeTrace,
+            config::FileFormat::RandomPool => FileFormat::RandomPool,
+        },
+        block_size: file.block_size.unwrap_or(DEFAULT_BLOCK_SIZE),
+    };
+    let sessions = match &file.origin {
+        FileOrigin::Path { path, at } => {
+            read_file(Path::new(path), options).map_err(|error| in_file(config, path, *at, error))
+        }
+        FileOrigin::Records(records) => {
+            let (places, texts): (Vec<Position>, Vec<String>) = records.iter().cloned().unzip();
+            read_records(&texts, options).map_err(|error| in_config(config, &places, error))
+        }
+    };
+    let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
+    let is_pool = options.format == FileFormat::RandomPool;
+    let entries = config.dataset.entries;
+    if let (Some(entries), false) = (entries, is_pool) {
+        sessions.truncate(entries as usize);
+    }
+    let untimed = if is_pool {
+        Some("records of format random_pool have none; use format: single_turn".to_owned())
+    } else {
+        let untimed = sessions.iter().find(|session| session.turns[0].timestamp.is_none());
+        untimed.map(|session| untimed_record(&file.origin, session))
+    };
+    let mut conversations = FileConversations::new(config.dataset.osl.map(length), options.block_size, seed);
+    let images = render_conversations(inputs, sessions.into_iter().map(|session| conversations.make(session)))?;
+    if !is_pool {
+        return Ok((images, untimed));
+    }
+    let entries = entries.unwrap_or(DEFAULT_ENTRIES);
+    Ok((drawn(&images, entries, seed, &conversations), untimed))
+}
+
+/// Where the first turn of a session stands that should have a timestamp.
+fn untimed_record(origin: &FileOrigin, session: &Session) -> String {
+    let record = session.turns[0].record;
+    let place = match origin {
+        FileOrigin::Path { path, .. } => format!("the one at {path}:{record}"),
+        FileOrigin::Records(_) => format!("records[{record}]"),
+    };
+    format!("{place} has none; add \"timestamp\" in milliseconds to it")
+}
+
+/// A pool's texts as `entries` conversations, each a draw with replacement. Their bytes are those of the pool.
+fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: &FileConversations) -> RequestImages {
+    let draws = Sampler::of_pool(pool.order.entries(), seed);
+    let count = NonZeroU32::new(entries).expect("a config without mistakes has at least one entry");
+    let images = (0..entries).map(|entry| {
+        let mut image = pool.entries[draws.entry(entry.into()) as usize].clone();
+        image.conversation = entry;
+        image
+    });
+    RequestImages {
+        entries: images.collect(),
+        order: Sampler::sequential(count),
+        conversations: Conversations::of_single_turns((0..entries).map(|entry| ids.id(entry))).into(),
+        ..pool.clone()
+    }
+}
+
+/// Mistakes of a dataset's file, under its own name. What concerns the file as a whole is a mistake of the key that names it.
+fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagnostics {
+    match error {
+        FileError::Mistakes { list, more } => {
+            let mut diagnostics: Vec<Diagnostic> = list
+                .into_iter()
+                .map(|mistake| Diagnostic {
+                    line: mistake.record,
+                    column: mistake.column,
+                    path: mistake.field,
+                    message: mistake.message,
+                })
+                .collect();
+            if more > 0 {
+                diagnostics.push(Diagnostic {
+                    line: 0,
+                    column: 0,
+                    path: String::new(),
+                    message: format!("found {} mistakes; these are the first", diagnostics.len() + more),
+                });
+            }
+            Diagnostics::of_file(path, diagnostics)
+        }
+        whole => config.mistake(at, "benchmark.dataset.path", format!("{path}: {whole}")),
+    }
+}
+
+/// Mistakes of records that stand in the config.
+fn in_config(config: &Config, places: &[Position], error: FileError) -> Diagnostics {
+    let FileError::Mistakes { list, more } = error else {
+        return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
+    };
+    let mut diagnostics: Vec<Diagnostic> = list
+        .into_iter()
+        .map(|mistake| {
+            let at = places[mistake.record as usize];
+            let field = if mistake.field.is_empty() {
+                String::new()
+            } else {
+                format!(".{}", mistake.field)
+            };
+            Diagnostic {
+                line: at.line,
+                column: at.column,
+                path: format!("benchmark.dataset.records[{}]{field}", mistake.record),
+                message: mistake.message,
+            }
+        })
+        .collect();
+    if let (true, Some(last)) = (more > 0, diagnostics.last_mut()) {
+        last.message.push_str(&format!("; and {more} further mistakes"));
+    }
+    Diagnostics::new(config.source.clone(), diagnostics)
+}

@@ -1,0 +1,214 @@
+//! When a fixed schedule starts its sessions: the timestamps of the dataset, moved so that the phase begins at zero.
+
+use std::sync::Arc;
+
+use super::RequestImages;
+use crate::units::Nanos;
+
+/// The start of one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduledStart {
+    /// Offset from the start of the phase.
+    pub due: Nanos,
+    /// Conversation of the dataset.
+    pub conversation: u32,
+}
+
+// A schedule of a million sessions takes 16 MB, whoever looks at it: the list is shared.
+const _: () = assert!(size_of::<ScheduledStart>() == 16);
+
+/// The starts of a fixed schedule in order; entries that are due at the same time keep the order of the dataset. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    starts: Arc<[ScheduledStart]>,
+    /// The timestamp that is the beginning of the phase.
+    zero: Nanos,
+    requests: u64,
+}
+
+/// The part of the dataset's timestamps that is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Sessions that start before this timestamp are left out.
+    pub first: Nanos,
+    /// Sessions that start after this timestamp are left out.
+    pub last: Nanos,
+    /// The timestamp that is the beginning of the phase; `None` is that of the first session in the window.
+    pub zero: Option<Nanos>,
+}
+
+impl Default for Window {
+    /// Everything, from its first timestamp on.
+    fn default() -> Self {
+        Self {
+            first: Nanos::ZERO,
+            last: Nanos::MAX,
+            zero: None,
+        }
+    }
+}
+
+/// Why there is no schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSchedule {
+    /// A conversation whose first turn has no timestamp.
+    NoTimestamp {
+        /// The first of them.
+        conversation: u32,
+    },
+    /// No session starts in the window.
+    Empty {
+        /// First timestamp of the dataset.
+        first: Nanos,
+        /// Last timestamp of a session's start.
+        last: Nanos,
+    },
+}
+
+impl Schedule {
+    /// The schedule of conversations that start at these timestamps, by number of the conversation, and have so many turns.
+    ///
+    /// # Errors
+    /// A conversation has no timestamp, or none is in the window.
+    pub fn new(conversations: impl Iterator<Item = (Option<Nanos>, u32)>, window: Window) -> Result<Self, NoSchedule> {
+        let (mut first, mut last) = (Nanos::MAX, Nanos::ZERO);
+        let mut requests = 0u64;
+        let mut starts = Vec::with_capacity(conversations.size_hint().0);
+        for ((timestamp, turns), conversation) in conversations.zip(0..) {
+            let Some(due) = timestamp else {
+                return Err(NoSchedule::NoTimestamp { conversation });
+            };
+            (first, last) = (first.min(due), last.max(due));
+            if (window.first..=window.last).contains(&due) {
+                requests += u64::from(turns);
+                starts.push(ScheduledStart { due, conversation });
+            }
+        }
+        // Recorded traces are sorted as a rule, and a stable sort sees that in one pass.
+        starts.sort_by_key(|start| start.due);
+        let Some(earliest) = starts.first() else {
+            return Err(NoSchedule::Empty { first, last });
+        };
+        let zero = window.zero.unwrap_or(earliest.due);
+        for start in &mut starts {
+            start.due = start.due.since(zero);
+        }
+        Ok(Self {
+            starts: starts.into(),
+            zero,
+            requests,
+        })
+    }
+
+    /// The schedule of a dataset.
+    pub(super) fn of(images: &RequestImages, window: Window) -> Result<Self, NoSchedule> {
+        let conversations = &images.conversations;
+        let start = |conversation| {
+            let turns = conversations.images(conversation);
+            (images.entries[turns.start as usize].timestamp, turns.end - turns.start)
+        };
+        Self::new((0..conversations.count()).map(start), window)
+    }
+
+    /// The starts in order; never empty.
+    pub fn starts(&self) -> &[ScheduledStart] {
+        &self.starts
+    }
+
+    /// The timestamp of the dataset that is the start of the phase.
+    pub fn zero(&self) -> Nanos {
+        self.zero
+    }
+
+    /// All turns of all sessions.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    fn schedule(timestamps: &[u64], window: Window) -> Result<Vec<(u64, u32)>, NoSchedule> {
+        let conversations = timestamps.iter().map(|&timestamp| (Some(ms(timestamp)), 1));
+        let schedule = Schedule::new(conversations, window)?;
+        Ok(schedule
+            .starts()
+            .iter()
+            .map(|start| (start.due.0 / 1_000_000, start.conversation))
+            .collect())
+    }
+
+    #[test]
+    fn s60_the_first_timestamp_is_the_beginning() {
+        let starts = schedule(&[1000, 1000, 1500, 4000], Window::default());
+        assert_eq!(starts, Ok(vec![(0, 0), (0, 1), (500, 2), (3000, 3)]));
+    }
+
+    #[test]
+    fn s60_a_start_offset_leaves_out_what_is_before_it_and_is_the_beginning() {
+        let window = Window {
+            first: ms(1200),
+            zero: Some(ms(1200)),
+            ..Window::default()
+        };
+        assert_eq!(
+            schedule(&[1000, 1000, 1500, 4000], window),
+            Ok(vec![(300, 2), (2800, 3)])
+        );
+    }
+
+    #[test]
+    fn s60_an_end_offset_alone_leaves_the_beginning_at_the_first_timestamp() {
+        let window = Window {
+            last: ms(1500),
+            ..Window::default()
+        };
+        assert_eq!(
+            schedule(&[1000, 1000, 1500, 4000], window),
+            Ok(vec![(0, 0), (0, 1), (500, 2)])
+        );
+    }
+
+    #[test]
+    fn timestamps_in_any_order_are_sorted_and_equal_ones_keep_theirs() {
+        let starts = schedule(&[7, 3, 7, 3, 0], Window::default());
+        assert_eq!(starts, Ok(vec![(0, 4), (3, 1), (3, 3), (7, 0), (7, 2)]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_schedule_says_why() {
+        let window = Window {
+            first: ms(10),
+            ..Window::default()
+        };
+        let empty = NoSchedule::Empty {
+            first: ms(3),
+            last: ms(8),
+        };
+        assert_eq!(schedule(&[3, 8], window), Err(empty));
+        let conversations = [(Some(ms(1)), 1), (None, 1), (None, 1)];
+        assert_eq!(
+            Schedule::new(conversations.into_iter(), Window::default()),
+            Err(NoSchedule::NoTimestamp { conversation: 1 })
+        );
+    }
+
+    #[test]
+    fn all_turns_of_the_sessions_in_the_window_count() {
+        let conversations = [(Some(ms(1)), 2), (Some(ms(9)), 5), (Some(ms(2)), 3)];
+        let window = Window {
+            last: ms(2),
+            ..Window::default()
+        };
+        assert_eq!(
+            Schedule::new(conversations.into_iter(), window).map(|schedule| schedule.requests()),
+            Ok(5)
+        );
+    }
+}

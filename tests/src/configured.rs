@@ -1,0 +1,45 @@
+//! Runs of configs as users write them, for what only the way from the file to the plan can show.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ringload_engine::config;
+use ringload_engine::interrupt::Interrupt;
+use ringload_engine::plan::{BuildOptions, build};
+use ringload_engine::run::{CoreChoice, Pacing, RunOptions};
+
+use crate::run::{Run, Running, driver_under_test};
+
+/// Runs a config to its end: `sections` are lines of YAML for the keys beside model and endpoint, indented by two.
+///
+/// # Panics
+/// If the config has a mistake, or the run does not end in time or loses count of a request.
+pub fn run(address: SocketAddr, cores: u16, sections: &str) -> Run {
+    start(address, cores, sections).finish()
+}
+
+/// The same, under way.
+///
+/// # Panics
+/// If the config has a mistake.
+pub fn start(address: SocketAddr, cores: u16, sections: &str) -> Running {
+    let text = format!(
+        "randomSeed: 42\nbenchmark:\n  model: mock-model\n  endpoint: {{url: \"http://{address}\", streaming: true, timeout: 30}}\n{sections}"
+    );
+    let temporary = tempfile::tempdir().expect("a temporary directory");
+    let config = config::parse("test.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let options = BuildOptions {
+        output_directory: Some(temporary.path().join("results")),
+        benchmark_id: Some("0123456789ab".to_owned()),
+        ..BuildOptions::default()
+    };
+    let plan = build(&config, &options).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let options = RunOptions {
+        cores: CoreChoice::Count(cores),
+        driver: driver_under_test(),
+        source_addresses: Vec::new(),
+        pacing: Pacing::Auto,
+        interrupt: Arc::new(Interrupt::new()),
+    };
+    Running::start(plan, options, temporary)
+}

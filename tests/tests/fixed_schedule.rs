@@ -1,0 +1,143 @@
+//! Fixed schedules end to end: requests start at the timestamps of their dataset, whatever the server does. Scenario 60 with its times divided by
+//! ten: timestamps of 100, 100, 150 and 400 ms.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringload_tests::books::{Books, spans};
+use ringload_tests::configured;
+use ringload_tests::statistics::most_open;
+use ringload_tests::{Record, Run, mock};
+use serde_json::Value;
+
+const MS: u64 = 1_000_000;
+
+const DATASET: &str = "  dataset:\n    type: file\n    records:\n      - {text: a, session_id: a, timestamp: 100}\n      - {text: b, session_id: b, \
+                       timestamp: 100}\n      - {text: c, session_id: c, timestamp: 150}\n      - {text: d, session_id: d, timestamp: 400}\n";
+
+fn phase(fields: &str) -> String {
+    format!("{DATASET}  phases:\n    - {{name: replay, kind: profiling, type: fixed_schedule{fields}}}\n")
+}
+
+/// Requests in the order of the schedule.
+fn scheduled(run: &Run) -> Vec<&Record> {
+    let mut records = run.records_of("replay");
+    records.sort_by_key(|record| record.metadata.session_num);
+    records
+}
+
+/// What was sent, and when the schedule wanted it, in milliseconds from the start of the phase. Nothing may start before its time.
+fn sent(run: &Run) -> Vec<(String, u64)> {
+    let start = run.phase("replay").start_ns;
+    let due = |record: &Record| {
+        let intended = record.ringload.intended_start_ns;
+        assert!(record.metadata.request_start_ns >= intended, "{record:?}");
+        assert_eq!((intended - start) % MS, 0, "{record:?}");
+        (record.metadata.conversation_id.clone(), (intended - start) / MS)
+    };
+    scheduled(run).into_iter().map(due).collect()
+}
+
+fn wanted(starts: &[(&str, u64)]) -> Vec<(String, u64)> {
+    starts.iter().map(|&(id, due)| (id.to_owned(), due)).collect()
+}
+
+fn figure(run: &Run, path: &str) -> f64 {
+    let summary = run.summary("replay");
+    let value = summary.pointer(path).unwrap_or(&Value::Null);
+    value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+#[test]
+fn s60_every_entry_is_sent_once_at_its_timestamp_on_any_number_of_cores() {
+    for cores in [1, 2] {
+        let server = mock(|_| {});
+        let run = configured::run(server.address(), cores, &phase(""));
+        assert_eq!(
+            sent(&run),
+            wanted(&[("a", 0), ("b", 0), ("c", 50), ("d", 300)]),
+            "{cores} cores"
+        );
+        assert_eq!(figure(&run, "/ringload/arrivals_unsent"), 0.0);
+        Books::complete(&run, &server);
+    }
+}
+
+#[test]
+fn s60_offsets_choose_a_part_and_its_beginning() {
+    let server = mock(|_| {});
+    let run = configured::run(server.address(), 1, &phase(", auto_offset: false, start_offset: 120"));
+    assert_eq!(sent(&run), wanted(&[("c", 30), ("d", 280)]));
+    let server = mock(|_| {});
+    let run = configured::run(server.address(), 1, &phase(", end_offset: 150"));
+    assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0), ("c", 50)]));
+}
+
+#[test]
+fn s60_under_a_cap_entries_wait_in_order_and_none_is_lost() {
+    let server = mock(|options| options.ttft = Duration::from_millis(200));
+    let run = configured::run(server.address(), 1, &phase(", concurrency: 1"));
+    assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0), ("c", 50), ("d", 300)]));
+    let books = Books::complete(&run, &server);
+    let order: Vec<&str> = books
+        .matched
+        .iter()
+        .map(|(record, _)| record.metadata.conversation_id.as_str())
+        .collect();
+    assert_eq!(order, ["a", "b", "c", "d"]);
+    assert_eq!(most_open(&spans(&run.records)), 1);
+    // The fourth is due at 300 ms and waits for three answers of at least 200 ms each.
+    assert!(figure(&run, "/ringload/send_lag/max") >= 299.0);
+    // The first starts almost at its time, so the lag that counts from it is nearly as large.
+    assert!(figure(&run, "/replay_sched_lag_p99/avg") >= 200.0);
+    assert_eq!(figure(&run, "/replay_sched_degraded/avg"), 0.0);
+}
+
+#[test]
+fn s60_a_duration_leaves_out_what_is_due_later_or_finds_no_slot() {
+    let server = mock(|_| {});
+    let run = configured::run(server.address(), 1, &phase(", duration: 0.1"));
+    assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0), ("c", 50)]));
+    assert_eq!(figure(&run, "/ringload/arrivals_unsent"), 0.0);
+
+    let server = mock(|options| options.ttft = Duration::from_millis(500));
+    let run = configured::run(server.address(), 1, &phase(", duration: 0.1, concurrency: 2"));
+    assert_eq!(sent(&run), wanted(&[("a", 0), ("b", 0)]));
+    assert_eq!(
+        figure(&run, "/ringload/arrivals_unsent"),
+        1.0,
+        "the third was due and found no slot"
+    );
+    Books::complete(&run, &server);
+}
+
+#[test]
+fn a_thousand_entries_are_each_sent_once_whatever_the_order_of_the_file() {
+    // 7 is prime to 1000, so every timestamp from 0 to 999 tenths of a millisecond occurs once.
+    let records: String = (0..1000u64)
+        .map(|k| {
+            format!(
+                "      - {{text: x, session_id: s{k}, timestamp: {}}}\n",
+                (k * 7 % 1000) as f64 / 2.0
+            )
+        })
+        .collect();
+    let server = mock(|_| {});
+    let sections = format!(
+        "  dataset:\n    type: file\n    records:\n{records}  phases:\n    - {{name: replay, kind: profiling, type: fixed_schedule}}\n"
+    );
+    let run = configured::run(server.address(), 2, &sections);
+    let start = run.phase("replay").start_ns;
+    let due: BTreeMap<u64, &str> = scheduled(&run)
+        .into_iter()
+        .map(|record| {
+            (
+                record.ringload.intended_start_ns - start,
+                record.metadata.conversation_id.as_str(),
+            )
+        })
+        .collect();
+    let expected: BTreeMap<u64, String> = (0..1000u64).map(|k| (k * 7 % 1000 * MS / 2, format!("s{k}"))).collect();
+    assert_eq!(due, expected.iter().map(|(at, id)| (*at, id.as_str())).collect());
+    Books::complete(&run, &server);
+}
