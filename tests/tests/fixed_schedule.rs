@@ -192,3 +192,49 @@ fn a_thousand_entries_are_each_sent_once_whatever_the_order_of_the_file() {
     assert_eq!(due, expected.iter().map(|(at, id)| (*at, id.as_str())).collect());
     Books::complete(&run, &server);
 }
+
+#[test]
+fn later_turns_follow_their_timestamps_else_their_delays_and_the_return_before_them() {
+    let server = mock(|options| options.ttft = Duration::from_millis(60));
+    for cores in [1, 2] {
+        let run = configured::run(
+            server.address(),
+            cores,
+            "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: x, turns: [{text: a, timestamp: 100}, {text: b, timestamp: \
+             400, delay: 5000}, {text: c, delay: 50}, {text: d}]}\n      - {session_id: y, turns: [{text: e, timestamp: 100}, {text: f, timestamp: 110}]}\n  \
+             phases: [{name: replay, kind: profiling, type: fixed_schedule}]\n",
+        );
+        assert_eq!(run.counts("replay").succeeded, 6);
+        let start = run.phase("replay").start_ns;
+        let turn = |session: &str, turn: u64| {
+            let records = run.records_of("replay");
+            let is_it =
+                |record: &&&Record| record.metadata.conversation_id == session && record.metadata.turn_index == turn;
+            records.iter().find(is_it).copied().cloned().expect("it was sent")
+        };
+        let intended = |session: &str, number: u64| turn(session, number).ringload.intended_start_ns;
+        let ended = |session: &str, number: u64| turn(session, number).metadata.request_end_ns;
+        assert_eq!((intended("x", 0), intended("y", 0)), (start, start));
+        // A timestamp is on the clock of the first and wins over the delay. A turn before that returns later makes it late, and does not move it.
+        assert_eq!(intended("x", 1), start + 300 * MS);
+        assert!(intended("x", 2) >= ended("x", 1) + 50 * MS);
+        assert!(intended("x", 3) >= ended("x", 2));
+        assert!(
+            turn("y", 1).metadata.request_start_ns >= ended("y", 0),
+            "a session says one thing at a time"
+        );
+        assert_eq!(intended("y", 1), start + 10 * MS);
+    }
+}
+
+#[test]
+fn a_duration_cuts_sessions_between_their_turns() {
+    let server = mock(|_| {});
+    let run = configured::run(
+        server.address(),
+        1,
+        "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: x, turns: [{text: a, timestamp: 0}, {text: b, timestamp: 60000}]}\n  \
+         phases: [{name: replay, kind: profiling, type: fixed_schedule, duration: 0.5}]\n",
+    );
+    assert_eq!(run.counts("replay").sent, 1);
+}
