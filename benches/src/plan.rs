@@ -44,6 +44,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         on_cap: OnCap::Wait,
         stop: StopRule {
             requests,
+            sessions: None,
             duration: None,
         },
         drain: DrainRule::WhileProgressing,

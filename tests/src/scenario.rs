@@ -147,6 +147,13 @@ impl Scenario {
         self
     }
 
+    /// Tokens to ask for, drawn turn by turn.
+    #[must_use]
+    pub fn output_lengths(mut self, lengths: LengthDistribution) -> Self {
+        self.osl = Some(lengths);
+        self
+    }
+
     /// Turns of every conversation.
     #[must_use]
     pub fn turns(mut self, turns: LengthDistribution) -> Self {

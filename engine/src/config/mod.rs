@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
-pub use dataset::{Dataset, Length, Sampling};
+pub use dataset::{Dataset, Delay, Length, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};

@@ -24,7 +24,9 @@ pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, 
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
-pub use phase::{CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule};
+pub use phase::{
+    CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+};
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};

@@ -589,9 +589,17 @@ fn a_later_turn_is_a_request_of_its_own_message_and_tells_where_that_stands() {
         for (turn, at) in images.enumerate() {
             let (image, parsed) = (&three.entries[at as usize], parse(&three, at as usize));
             assert_eq!((image.conversation, image.turn), (conversation, turn as u32));
-            let message = &image.body()[image.message.start as usize..image.message.end as usize];
-            let message: Value = serde_json::from_slice(message).expect("a message is an object");
+            let message: Value = serde_json::from_slice(image.message()).expect("a message is an object");
             assert_eq!(parsed.body["messages"], json!([message]));
+            let mut request = Vec::new();
+            let history = br#"{"role":"user","content":"before"},"#;
+            let from = image.begin_with_history(history, &mut request);
+            request.extend_from_slice(&image.tail[from..]);
+            let (head, body) = request.split_at(request.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4);
+            assert_eq!(head, format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+            let mut expected = parsed.body;
+            expected["messages"] = json!([{"role": "user", "content": "before"}, message]);
+            assert_eq!(String::from_utf8_lossy(body), expected.to_string());
         }
     }
 }
