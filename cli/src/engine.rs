@@ -71,13 +71,15 @@ pub(crate) struct Overrides {
     pub(crate) seed: Option<u64>,
     /// Hooks and readiness.
     pub(crate) control: ControlFlags,
+    /// What is shown while the load runs.
+    pub(crate) ui: Option<Ui>,
 }
 
 /// A run that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
-    /// `runtime.ui` of the config.
+    /// `runtime.ui` of the config, or what the command line put in its place.
     pub(crate) ui: Option<Ui>,
 }
 
@@ -93,6 +95,12 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
     }
     .map_err(rendered)?;
     config.apply_control_flags(&overrides.control).map_err(rendered)?;
+    if let Some(ui) = overrides.ui {
+        config.ui = Some(match ui {
+            Ui::None => config::Ui::None,
+            Ui::Simple => config::Ui::Simple,
+        });
+    }
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,

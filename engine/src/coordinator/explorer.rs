@@ -11,7 +11,7 @@ use super::simulation::{HookScript, Reply, World, ms, profiling, warmup};
 use crate::plan::{Arrival, DrainRule, PhaseKind, PhasePlan, RampStrategy};
 use crate::units::Nanos;
 
-const WORKFLOWS: u64 = 3_000;
+const WORKFLOWS: u64 = 10_000;
 
 /// Draws with ranges.
 #[derive(Clone)]
