@@ -1,9 +1,10 @@
 //! Golden comparisons: configs that AIPerf ran, run by ringload, give the same files with the same keys and units.
 //!
 //! `golden/NAME/config.yaml` is the config as AIPerf got it. `golden/NAME/tree.json` is what a comparison needs of the tree that AIPerf left: for
-//! each file its keys as [`keys`] spells them, grouped by kind of line in JSON lines; files that ringload does not write yet have no keys. AIPerf
-//! decides what stands there, so the trees change only with it, never to please a failing test. What ringload lacks and what it adds is listed
-//! below with the reason, and nowhere else; an entry that is no longer true fails too.
+//! each file its keys as [`keys`] spells them, grouped by kind of line in JSON lines. Files that ringload does not write yet have no keys, and
+//! lines of requests that failed by accident are left out. AIPerf decides what stands there, so the trees change only with it, never to please a
+//! failing test. What ringload lacks and what it adds is listed below with the reason, and nowhere else; an entry that is no longer true fails
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -115,10 +116,15 @@ fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
 /// What kind of line this is of a file of JSON lines. Lines of one kind have the same keys.
 fn kind(line: &Value) -> String {
     let metadata = &line["metadata"];
-    match (metadata["phase_kind"].as_str(), metadata["was_cancelled"].as_bool()) {
-        (Some(phase), Some(cancelled)) => format!("{phase} {}", if cancelled { "cancelled" } else { "succeeded" }),
-        _ => "event".to_owned(),
-    }
+    let Some(phase) = metadata["phase_kind"].as_str() else {
+        return "event".to_owned();
+    };
+    let ending = match (metadata["was_cancelled"].as_bool(), line.get("error")) {
+        (Some(true), _) => "cancelled",
+        (_, Some(_)) => "failed",
+        _ => "succeeded",
+    };
+    format!("{phase} {ending}")
 }
 
 fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
