@@ -25,7 +25,8 @@ const CAPACITY: usize = 16_384;
 fn credit(sequence: u64) -> Credit {
     Credit {
         phase: PhaseId(0),
-        image: 0,
+        conversation: 0,
+        turns: u32::MAX,
         sequence,
         intended: Nanos(sequence),
         cancel_after: None,

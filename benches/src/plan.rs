@@ -44,6 +44,7 @@ pub fn closed_loop(id: u16, name: &str, concurrency: u32, requests: Option<u64>)
         on_cap: OnCap::Wait,
         stop: StopRule {
             requests,
+            sessions: None,
             duration: None,
         },
         drain: DrainRule::WhileProgressing,
@@ -87,6 +88,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
     let images = render_synthetic(&inputs, &dataset).expect("the inputs of a bench are valid");
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
+        trial: 0,
         seed: SEED,
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {

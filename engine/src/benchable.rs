@@ -184,6 +184,7 @@ impl LoadedCore {
             connections: 2 * slots as usize + 64,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
+            seed: plan.seed,
             routes: Routes::new(&[[address]], &[]),
             connects_in_flight: connects_in_flight(1),
             connection_reuse: plan.endpoint.connection_reuse,
@@ -267,7 +268,8 @@ impl LoadedCore {
         for _ in 0..credits {
             gate.push(Credit {
                 phase: PHASE,
-                image: (self.sent % self.entries) as u32,
+                conversation: (self.sent % self.entries) as u32,
+                turns: u32::MAX,
                 sequence: self.sent,
                 intended: Nanos::ZERO,
                 cancel_after: None,

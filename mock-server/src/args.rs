@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Ledger entries to keep, the newest ones
     #[arg(long, value_name = "ENTRIES", default_value_t = 1_000_000)]
     ledger_capacity: usize,
+    /// Keep the messages of every request in the ledger
+    #[arg(long)]
+    keep_messages: bool,
     /// Pin thread k to CPU FIRST + k
     #[arg(long, value_name = "FIRST")]
     pin_to: Option<usize>,
@@ -105,6 +108,7 @@ impl Args {
             api_key: self.api_key,
             access_logs: self.access_logs,
             ledger_capacity: self.ledger_capacity,
+            keep_messages: self.keep_messages,
             fault: self.fault,
             control: self.control,
             pin_to: self.pin_to,
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn every_flag_reaches_its_option() {
         let flags = "--host ::1 --port 0 --threads 3 --ttft 1.5 --itl 0.25 --jitter 0.1 --seed 9 --osl 7 --api-key k \
-                     --access-logs --ledger-capacity 5 --pin-to 2 --fault every:2:hang";
+                     --access-logs --ledger-capacity 5 --keep-messages --pin-to 2 --fault every:2:hang";
         let options = parse(&flags.split_whitespace().collect::<Vec<_>>()).expect("valid");
         assert_eq!((options.host.as_str(), options.port, options.threads), ("::1", 0, 3));
         assert_eq!(
@@ -155,6 +159,7 @@ mod tests {
             options.fault.map(|fault| fault.to_string()).as_deref(),
             Some("every:2:hang")
         );
+        assert!(options.keep_messages);
         assert!(parse(&["--fast"]).expect("valid").fast);
     }
 

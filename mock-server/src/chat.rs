@@ -1,6 +1,6 @@
 //! Answers a chat completion request: paced or at once, streamed or whole, correct or faulty.
 
-use crate::chat_request::ChatRequest;
+use crate::chat_request::{self, ChatRequest};
 use crate::connection::Waited;
 use crate::exchange::{ClientLeft, Exchange};
 use crate::fault::{Fault, Target};
@@ -52,6 +52,9 @@ async fn serve(
         Err(reply) => return refuse(session, exchange, request, &reply).await,
     };
     exchange.prompt_words(chat.prompt_words);
+    if options.keep_messages {
+        exchange.messages(chat_request::messages(&request.body));
+    }
     let fault = asked
         .as_ref()
         .or(options.fault.as_ref())

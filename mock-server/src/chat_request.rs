@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
+use crate::ledger;
+
 /// Most tokens that one request may ask for.
 const TOKENS_MAX: u64 = 1_000_000;
 
@@ -48,6 +50,20 @@ impl ChatRequest {
             prompt_words: body.messages.0,
         })
     }
+}
+
+/// The messages of a body that [`ChatRequest::parse`] accepts.
+pub(crate) fn messages(body: &[u8]) -> Vec<ledger::Message> {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    messages
+        .iter()
+        .map(|message| ledger::Message {
+            role: text(&message["role"]),
+            content: text(&message["content"]),
+        })
+        .collect()
 }
 
 #[derive(Deserialize)]
@@ -153,6 +169,17 @@ mod tests {
                 prompt_words: 6
             }
         );
+    }
+
+    #[test]
+    fn messages_are_read_in_order() {
+        let body =
+            br#"{"model":"m","messages":[{"role":"user","content":"a \"b\""},{"role":"assistant","content":null}]}"#;
+        let of = |role: &str, content: &str| ledger::Message {
+            role: role.into(),
+            content: content.into(),
+        };
+        assert_eq!(messages(body), [of("user", "a \"b\""), of("assistant", "")]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::http::Request;
-use crate::ledger::{LedgerEntry, Outcome, increment, lock};
+use crate::ledger::{LedgerEntry, Message, Outcome, increment, lock};
 use crate::server::Thread;
 use crate::sys;
 
@@ -42,6 +42,7 @@ impl<'a> Exchange<'a> {
                 response_bytes: 0,
                 request_id: text(&request.request_id),
                 session: text(&request.session),
+                messages: None,
                 prompt_words: 0,
                 tokens_sent: 0,
                 // Overwritten when the entry is filed; what an entry would be that nobody finished.
@@ -60,6 +61,11 @@ impl<'a> Exchange<'a> {
     /// Notes how long the prompt is.
     pub(crate) fn prompt_words(&mut self, words: u64) {
         self.entry.prompt_words = words;
+    }
+
+    /// Notes what the request says.
+    pub(crate) fn messages(&mut self, messages: Vec<Message>) {
+        self.entry.messages = Some(messages);
     }
 
     /// Notes the fault that is played.
@@ -104,15 +110,17 @@ impl<'a> Exchange<'a> {
         self.entry.response_bytes = response_bytes;
         self.leave_flight();
         // The texts move, so that filing allocates nothing; the rest stays for the access log.
-        let (request_id, session, fault) = (
+        let (request_id, session, fault, messages) = (
             self.entry.request_id.take(),
             self.entry.session.take(),
             self.entry.fault.take(),
+            self.entry.messages.take(),
         );
         let entry = LedgerEntry {
             request_id,
             session,
             fault,
+            messages,
             ..self.entry
         };
         self.filed = Some(lock(self.thread.ledger()).push(entry));

@@ -28,6 +28,15 @@ pub enum Outcome {
     Faulted,
 }
 
+/// One message of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// `user`, `assistant` and the like.
+    pub role: String,
+    /// The text; empty where the content is no string.
+    pub content: String,
+}
+
 /// One inference request, from its last received byte to its last sent one.
 ///
 /// Send times are taken just before the bytes are handed to the kernel, so none of them is later than the arrival of
@@ -53,6 +62,9 @@ pub struct LedgerEntry {
     pub request_id: Option<String>,
     /// `X-Correlation-ID` of the request.
     pub session: Option<String>,
+    /// Its messages, if the server keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Vec<Message>>,
     /// Words in the text of all messages.
     pub prompt_words: u64,
     /// Tokens sent.
@@ -277,6 +289,7 @@ mod tests {
             response_bytes: 3,
             request_id: Some("r".into()),
             session: None,
+            messages: None,
             prompt_words: 1,
             tokens_sent: 0,
             outcome: Outcome::Complete,

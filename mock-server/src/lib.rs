@@ -57,7 +57,8 @@ use thiserror::Error;
 
 pub use control::{ControlScript, ControlScriptError};
 pub use fault::{Fault, FaultError};
-pub use ledger::{ControlEntry, Counters, LedgerEntry, Outcome};
+pub use ledger::{ControlEntry, Counters, LedgerEntry, Message, Outcome};
+pub use sse::answer_text;
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -86,6 +87,8 @@ pub struct Options {
     pub access_logs: bool,
     /// Ledger entries kept, the newest ones; each thread keeps its share.
     pub ledger_capacity: usize,
+    /// Whether the ledger keeps the messages of every request.
+    pub keep_messages: bool,
     /// A fault for every inference request that does not ask for its own.
     pub fault: Option<Fault>,
     /// What routes other than inference answer, by path. A path that the server does not know becomes a control route.
@@ -109,6 +112,7 @@ impl Default for Options {
             api_key: None,
             access_logs: false,
             ledger_capacity: 1_000_000,
+            keep_messages: false,
             fault: None,
             control: Vec::new(),
             pin_to: None,

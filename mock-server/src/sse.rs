@@ -28,6 +28,11 @@ pub(crate) enum Framing {
     Plain,
 }
 
+/// The text of an answer of `tokens` tokens.
+pub fn answer_text(tokens: u32) -> String {
+    (0..tokens).map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// Appends one event to `out`: the lines of `event`, which end with an empty one.
 fn frame(out: &mut Vec<u8>, framing: Framing, event: &[u8]) {
     match framing {
@@ -374,6 +379,7 @@ mod tests {
         let answer: Value = serde_json::from_slice(&out).expect("JSON");
         let content = answer["choices"][0]["message"]["content"].as_str().expect("text");
         assert_eq!(content.split(' ').count(), 20);
+        assert_eq!(content, answer_text(20));
         assert_eq!(
             (&answer["object"], &answer["usage"]["total_tokens"]),
             (&"chat.completion".into(), &21.into())

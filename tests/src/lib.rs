@@ -3,7 +3,7 @@
 //! ```text
 //! Scenario (server, phases, faults) --> Running (own thread, deadline) --> Run (outcome + artifacts read back)
 //!                                                                           |
-//!     MockServer::ledger(), counters(), control_log() ------ books ---------+
+//!     MockServer::ledger(), counters(), control_log() -- books, sessions ---+
 //! ```
 //!
 //! Every [`Run`] is checked for the conservation law before a test sees it. Nothing here sleeps to synchronise: tests wait for a condition
@@ -11,6 +11,7 @@
 
 pub mod binary;
 pub mod books;
+pub mod cells;
 pub mod configured;
 pub mod isolation;
 pub mod peak;
@@ -20,6 +21,7 @@ pub mod record;
 pub mod run;
 pub mod scenario;
 pub mod server;
+pub mod sessions;
 pub mod statistics;
 pub mod sys;
 pub mod tls;

@@ -71,6 +71,11 @@ impl Phase {
         self
     }
 
+    /// An open loop of users who pace themselves, without a cap.
+    pub fn users(name: &str, users: u32, rate: f64) -> Self {
+        Self::new(name, Arrival::UserCentric { users, rate }, None)
+    }
+
     /// Caps the requests in flight.
     #[must_use]
     pub fn capped(mut self, concurrency: u32) -> Self {
@@ -89,6 +94,13 @@ impl Phase {
     #[must_use]
     pub fn requests(mut self, requests: u64) -> Self {
         self.0.stop.requests = Some(requests);
+        self
+    }
+
+    /// Stops once this many sessions have begun and are finished; for datasets with later turns.
+    #[must_use]
+    pub fn sessions(mut self, sessions: u64) -> Self {
+        self.0.stop.sessions = Some(sessions);
         self
     }
 

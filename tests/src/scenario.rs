@@ -147,6 +147,13 @@ impl Scenario {
         self
     }
 
+    /// Tokens to ask for, drawn turn by turn.
+    #[must_use]
+    pub fn output_lengths(mut self, lengths: LengthDistribution) -> Self {
+        self.osl = Some(lengths);
+        self
+    }
+
     /// Turns of every conversation.
     #[must_use]
     pub fn turns(mut self, turns: LengthDistribution) -> Self {
@@ -362,6 +369,7 @@ impl Scenario {
         let requests = render_synthetic(&inputs, &dataset).expect("requests can be made of these settings");
         Plan {
             benchmark_id: "0123456789ab".to_owned(),
+            trial: 0,
             seed: self.seed,
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {

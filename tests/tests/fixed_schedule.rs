@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringload_tests::books::{Books, spans};
 use ringload_tests::configured;
+use ringload_tests::sessions::sessions;
 use ringload_tests::statistics::most_open;
 use ringload_tests::{Record, Run, mock};
 use serde_json::Value;
@@ -60,6 +61,51 @@ fn s60_every_entry_is_sent_once_at_its_timestamp_on_any_number_of_cores() {
         );
         assert_eq!(figure(&run, "/ringload/arrivals_unsent"), 0.0);
         Books::complete(&run, &server);
+    }
+}
+
+#[test]
+fn later_turns_follow_their_timestamps_then_their_delays_and_never_their_predecessors_return() {
+    let dataset = "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: a, turns: [{text: one, timestamp: 100}, \
+                   {text: two, timestamp: 350}, {text: three, delay: 60}]}\n      - {session_id: b, turns: [{text: one, timestamp: 150}, \
+                   {text: two, timestamp: 151}]}\n";
+    let phases = "  phases:\n    - {name: replay, kind: profiling, type: fixed_schedule}\n";
+    for cores in [1, 2] {
+        let server = mock(|options| {
+            options.keep_messages = true;
+            options.ttft = Duration::from_millis(40);
+        });
+        let run = configured::run(server.address(), cores, &format!("{dataset}{phases}"));
+        assert_eq!(run.counts("replay").sent, 5);
+        let start = run.phase("replay").start_ns;
+        let of = |session: &str| {
+            let mut records = run.records_of("replay");
+            records.retain(|record| record.metadata.conversation_id == session);
+            records.sort_by_key(|record| record.metadata.turn_index);
+            records
+        };
+        let due = |record: &Record| record.ringload.intended_start_ns - start;
+        let (a, b) = (of("a"), of("b"));
+        assert_eq!((due(a[0]), due(a[1]) / MS, due(b[0]) / MS), (0, 250, 50));
+        assert!(due(a[2]) + 1_000 >= a[1].metadata.request_end_ns - start + 60 * MS);
+        assert!(due(b[1]) + 1_000 >= 51 * MS && b[1].metadata.request_start_ns >= b[0].metadata.request_end_ns);
+        let books = Books::complete(&run, &server);
+        assert_eq!(sessions(&run, &books).len(), 2, "with their histories");
+    }
+}
+
+#[test]
+fn turns_that_say_everything_themselves_carry_no_history() {
+    let dataset = "  dataset:\n    type: file\n    records:\n      - {session_id: a, text: one}\n      - {session_id: a, text: two}\n";
+    let phases = "  phases:\n    - {name: replay, kind: profiling, type: concurrency, sessions: 3}\n";
+    let server = mock(|options| options.keep_messages = true);
+    let run = configured::run(server.address(), 1, &format!("{dataset}{phases}"));
+    assert_eq!(run.counts("replay").sent, 6);
+    let books = Books::complete(&run, &server);
+    for (record, entry) in &books.matched {
+        let messages = entry.messages.as_ref().expect("the server keeps them");
+        let said: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
+        assert_eq!(said, [["one", "two"][record.metadata.turn_index as usize]]);
     }
 }
 
@@ -145,4 +191,50 @@ fn a_thousand_entries_are_each_sent_once_whatever_the_order_of_the_file() {
     let expected: BTreeMap<u64, String> = (0..1000u64).map(|k| (k * 7 % 1000 * MS / 2, format!("s{k}"))).collect();
     assert_eq!(due, expected.iter().map(|(at, id)| (*at, id.as_str())).collect());
     Books::complete(&run, &server);
+}
+
+#[test]
+fn later_turns_follow_their_timestamps_else_their_delays_and_the_return_before_them() {
+    let server = mock(|options| options.ttft = Duration::from_millis(60));
+    for cores in [1, 2] {
+        let run = configured::run(
+            server.address(),
+            cores,
+            "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: x, turns: [{text: a, timestamp: 100}, {text: b, timestamp: \
+             400, delay: 5000}, {text: c, delay: 50}, {text: d}]}\n      - {session_id: y, turns: [{text: e, timestamp: 100}, {text: f, timestamp: 110}]}\n  \
+             phases: [{name: replay, kind: profiling, type: fixed_schedule}]\n",
+        );
+        assert_eq!(run.counts("replay").succeeded, 6);
+        let start = run.phase("replay").start_ns;
+        let turn = |session: &str, turn: u64| {
+            let records = run.records_of("replay");
+            let is_it =
+                |record: &&&Record| record.metadata.conversation_id == session && record.metadata.turn_index == turn;
+            records.iter().find(is_it).copied().cloned().expect("it was sent")
+        };
+        let intended = |session: &str, number: u64| turn(session, number).ringload.intended_start_ns;
+        let ended = |session: &str, number: u64| turn(session, number).metadata.request_end_ns;
+        assert_eq!((intended("x", 0), intended("y", 0)), (start, start));
+        // A timestamp is on the clock of the first and wins over the delay. A turn before that returns later makes it late, and does not move it.
+        assert_eq!(intended("x", 1), start + 300 * MS);
+        assert!(intended("x", 2) >= ended("x", 1) + 50 * MS);
+        assert!(intended("x", 3) >= ended("x", 2));
+        assert!(
+            turn("y", 1).metadata.request_start_ns >= ended("y", 0),
+            "a session says one thing at a time"
+        );
+        assert_eq!(intended("y", 1), start + 10 * MS);
+    }
+}
+
+#[test]
+fn a_duration_cuts_sessions_between_their_turns() {
+    let server = mock(|_| {});
+    let run = configured::run(
+        server.address(),
+        1,
+        "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: x, turns: [{text: a, timestamp: 0}, {text: b, timestamp: 60000}]}\n  \
+         phases: [{name: replay, kind: profiling, type: fixed_schedule, duration: 0.5}]\n",
+    );
+    assert_eq!(run.counts("replay").sent, 1);
 }

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use ringload_engine::plan::Verification;
+use ringload_engine::dataset::LengthDistribution;
+use ringload_engine::plan::{ConnectionReuse, Verification};
 use ringload_mock_server::MockServer;
 use ringload_tests::books::Books;
 use ringload_tests::server::control_paths;
+use ringload_tests::sessions::sessions;
 use ringload_tests::tls::{Authority, Farewell, TlsServer};
 use ringload_tests::{Ending, Phase, Record, Run, Scenario, binary, eventually, mock};
 use rustls::version::{TLS12, TLS13};
@@ -43,6 +45,23 @@ fn ms(millis: u64) -> Duration {
 
 fn trusting(authority: &Authority, address: SocketAddr) -> Scenario {
     Scenario::new(address).tls(Verification::CaFile(authority.file()))
+}
+
+#[test]
+fn sessions_of_several_turns_carry_their_history() {
+    let sealed = Sealed::new(mock(|options| options.keep_messages = true));
+    // Long enough for several pieces of ciphertext.
+    let run = sealed
+        .scenario()
+        .prompt_tokens(12_000)
+        .turns(LengthDistribution::Fixed(3))
+        .connection_reuse(ConnectionReuse::StickyUserSessions)
+        .phase(Phase::closed("load", 3).sessions(5))
+        .run();
+    assert_eq!(run.counts("load").succeeded, 15);
+    assert_eq!(of_cores(&run, "connections_opened"), 5, "a connection for each session");
+    let books = Books::complete(&run, &sealed.mock);
+    assert_eq!(sessions(&run, &books).len(), 5);
 }
 
 /// A figure of the cores, added up.

@@ -7,7 +7,7 @@ use super::digits::{push_integer, push_milliseconds};
 use crate::clock::WallAnchor;
 use crate::plan::Plan;
 use crate::record::{ErrorDetail, Outcome, RequestRecord};
-use crate::report::{ErrorCount, Formula, ImageFacts, Kind, METRICS, Metric, RecordView, Unit};
+use crate::report::{ErrorCount, Fields as _, Formula, ImageFacts, Kind, METRICS, Metric, RecordView, Unit};
 use crate::units::Nanos;
 
 /// Request id and correlation id of a request, as they were sent: UUIDs.
@@ -121,9 +121,9 @@ impl RecordLines {
         match record.outcome {
             Outcome::Success => self.push_metrics(record, out),
             Outcome::Error | Outcome::Cancelled => {
-                if let Some(tokens) = self.images[record.image as usize].facts.input_tokens {
+                if let Some(tokens) = self.view(record).input_tokens() {
                     push(out, r#""error_isl":{"value":"#);
-                    push_integer(out, u64::from(tokens));
+                    push_integer(out, tokens);
                     push(out, r#","unit":"tokens"},"#);
                 }
             }
@@ -190,12 +190,16 @@ impl RecordLines {
         push(out, "}");
     }
 
-    /// Metrics in the order of the table, each with a comma behind it.
-    fn push_metrics(&self, record: &RequestRecord, out: &mut Vec<u8>) {
-        let view = RecordView {
+    fn view<'a>(&self, record: &'a RequestRecord) -> RecordView<'a> {
+        RecordView {
             record,
             image: self.images[record.image as usize].facts,
-        };
+        }
+    }
+
+    /// Metrics in the order of the table, each with a comma behind it.
+    fn push_metrics(&self, record: &RequestRecord, out: &mut Vec<u8>) {
+        let view = self.view(record);
         for metric in &self.metrics {
             let Some(value) = metric.formula.of_record(&view).filter(|value| value.is_finite()) else {
                 continue;

@@ -20,6 +20,12 @@ pub struct Dataset {
     pub isl: Option<Length>,
     /// Tokens that a request asks for; of a file, where it does not say.
     pub osl: Option<Length>,
+    /// Turns of a conversation.
+    pub turns: Option<Length>,
+    /// Time between the return of a turn and the next one.
+    pub turn_delay: Option<Delay>,
+    /// What every such time is multiplied with.
+    pub turn_delay_ratio: Option<f64>,
     /// Seed of the prompts and of their order alone.
     pub random_seed: Option<i64>,
     /// In which order entries are taken.
@@ -49,22 +55,33 @@ impl Sampling {
     }
 }
 
-/// A distribution of token counts.
+/// A distribution of counts: of tokens, or of turns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
     /// Always the same.
     Fixed(u32),
     /// Normal, rounded up, at least 1.
     Normal {
-        /// Mean in tokens.
+        /// Mean of the counts.
         mean: f64,
-        /// Standard deviation in tokens.
+        /// Standard deviation of the counts.
         stddev: f64,
     },
 }
 
+/// A normal distribution of delays, cut at zero. Without deviation all are the mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Delay {
+    /// Mean in milliseconds.
+    pub mean_ms: f64,
+    /// Standard deviation in milliseconds.
+    pub stddev_ms: f64,
+}
+
 /// Longest prompt or answer, in tokens: beyond every context window, and below what would exhaust memory by a slip of the hand.
 const MAX_TOKENS: u32 = 10_000_000;
+/// Most turns of a conversation.
+const MAX_TURNS: u32 = 10_000;
 /// Most entries of a dataset.
 const MAX_ENTRIES: u32 = 10_000_000;
 
@@ -153,6 +170,11 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
         isl: tokens(&section, prompts.as_ref(), "isl"),
         osl: tokens(&section, prompts.as_ref(), "osl"),
+        turns: section.field("turns").and_then(|field| turns(&field)),
+        turn_delay: section.field("turn_delay").and_then(|field| delay(&field)),
+        turn_delay_ratio: section
+            .field("turn_delay_ratio")
+            .and_then(|field| field.float(Bounds::NOT_NEGATIVE)),
         random_seed: section
             .field("random_seed")
             .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
@@ -186,14 +208,66 @@ fn tokens(dataset: &Section<'_>, prompts: Option<&Section<'_>>, key: &'static st
             short.report(format!("`prompts.{key}` (line {line}) says the same; keep one"));
             None
         }
-        (Some(field), None) | (None, Some(field)) => length(&field),
+        (Some(field), None) | (None, Some(field)) => length(&field, MAX_TOKENS),
         (None, None) => None,
     }
 }
 
-fn length(field: &Field<'_>) -> Option<Length> {
+fn turns(field: &Field<'_>) -> Option<Length> {
+    let turns = length(field, MAX_TURNS)?;
+    if let Length::Normal { mean, .. } = turns
+        && mean < 1.0
+    {
+        field.report(format!(
+            "a mean of {mean} turns was found; allowed: at least 1, for a conversation has a turn"
+        ));
+        return None;
+    }
+    Some(turns)
+}
+
+fn length(field: &Field<'_>, max: u32) -> Option<Length> {
+    match shape(field)? {
+        Shape::Fixed(value) => value.integer(1, max.into()).map(Length::Fixed),
+        Shape::Normal { mean, stddev } => {
+            let limits = Bounds {
+                max: f64::from(max),
+                ..Bounds::NOT_NEGATIVE
+            };
+            let stddev = stddev.map_or(Some(0.0), |field| field.float(limits));
+            Some(Length::Normal {
+                mean: mean?.float(limits)?,
+                stddev: stddev?,
+            })
+        }
+    }
+}
+
+fn delay(field: &Field<'_>) -> Option<Delay> {
+    let (mean, stddev) = match shape(field)? {
+        Shape::Fixed(value) => (Some(value), None),
+        Shape::Normal { mean, stddev } => (mean, stddev),
+    };
+    let stddev = stddev.map_or(Some(0.0), |field| field.float(Bounds::NOT_NEGATIVE));
+    Some(Delay {
+        mean_ms: mean?.float(Bounds::NOT_NEGATIVE)?,
+        stddev_ms: stddev?,
+    })
+}
+
+/// A distribution whose numbers are not read yet.
+enum Shape<'t> {
+    Fixed(Field<'t>),
+    Normal {
+        /// Missing if that was reported.
+        mean: Option<Field<'t>>,
+        stddev: Option<Field<'t>>,
+    },
+}
+
+fn shape<'t>(field: &Field<'t>) -> Option<Shape<'t>> {
     if field.node.scalar().is_some() {
-        return field.integer(1, MAX_TOKENS.into()).map(Length::Fixed);
+        return Some(Shape::Fixed(field.clone()));
     }
     let section = field.section(&LENGTH)?;
     let kind = section.field("type").and_then(|kind| {
@@ -215,14 +289,11 @@ fn length(field: &Field<'_>) -> Option<Length> {
             if section.has(key) {
                 section.report(
                     key,
-                    format!("`{key}` has no meaning for a fixed length; remove it or `value`"),
+                    format!("`{key}` has no meaning for a fixed value; remove it or `value`"),
                 );
             }
         }
-        return section
-            .required("value", "it is the fixed length")?
-            .integer(1, MAX_TOKENS.into())
-            .map(Length::Fixed);
+        return section.required("value", "it is the fixed value").map(Shape::Fixed);
     }
     if section.has("value") {
         section.report(
@@ -230,18 +301,8 @@ fn length(field: &Field<'_>) -> Option<Length> {
             "`value` has no meaning for a normal distribution; remove it or set type: fixed",
         );
     }
-    let limits = Bounds {
-        max: f64::from(MAX_TOKENS),
-        ..Bounds::NOT_NEGATIVE
-    };
-    let mean = section.required("mean", "write a number, {value: N} or {mean: M, stddev: S}");
-    let stddev = section.field("stddev");
-    let stddev = match &stddev {
-        Some(field) => field.float(limits),
-        None => Some(0.0),
-    };
-    Some(Length::Normal {
-        mean: mean?.float(limits)?,
-        stddev: stddev?,
+    Some(Shape::Normal {
+        mean: section.required("mean", "write a number, {value: N} or {mean: M, stddev: S}"),
+        stddev: section.field("stddev"),
     })
 }

@@ -52,6 +52,13 @@ pub enum PhaseType {
     },
     /// Open loop at the timestamps of the dataset.
     FixedSchedule(ScheduleWindow),
+    /// Open loop of users who send at even gaps of their own.
+    UserCentric {
+        /// Users at any time.
+        users: u32,
+        /// Requests per second of all users together; one number.
+        rate: Rate,
+    },
 }
 
 impl PhaseType {
@@ -63,6 +70,7 @@ impl PhaseType {
             Self::Poisson { .. } => "poisson",
             Self::FixedSchedule(_) => "fixed_schedule",
             Self::Gamma { .. } => "gamma",
+            Self::UserCentric { .. } => "user_centric",
         }
     }
 
@@ -70,7 +78,18 @@ impl PhaseType {
     pub fn rate(&self) -> Option<&Rate> {
         match self {
             Self::Concurrency | Self::FixedSchedule(_) => None,
-            Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => Some(rate),
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Gamma { rate, .. }
+            | Self::UserCentric { rate, .. } => Some(rate),
+        }
+    }
+
+    /// Users of a phase that counts them.
+    pub fn users(&self) -> Option<u32> {
+        match self {
+            Self::UserCentric { users, .. } => Some(*users),
+            _ => None,
         }
     }
 }
@@ -226,7 +245,7 @@ fn listed<'t>(field: &Field<'t>) -> Option<Vec<(Field<'t>, Option<Prefill>)>> {
 }
 
 /// Load patterns of the format that do not work yet.
-const REFUSED_TYPES: [&str; 2] = ["user_centric", "agentic_replay"];
+const REFUSED_TYPES: [&str; 1] = ["agentic_replay"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
@@ -235,6 +254,7 @@ enum Pattern {
     Poisson,
     Gamma,
     FixedSchedule,
+    UserCentric,
 }
 
 /// Smallest smoothness: gaps with 32 times the spread of exponential ones. Much below it nearly every gap is zero and the rest beyond any run.
@@ -338,9 +358,13 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         ("poisson", Pattern::Poisson),
         ("gamma", Pattern::Gamma),
         ("fixed_schedule", Pattern::FixedSchedule),
+        ("user_centric", Pattern::UserCentric),
     ];
     let pattern = section
-        .required("type", "allowed: concurrency, constant, poisson, gamma, fixed_schedule")
+        .required(
+            "type",
+            "allowed: concurrency, constant, poisson, gamma, user_centric, fixed_schedule",
+        )
         .and_then(|field| field.exact_word(&words, &REFUSED_TYPES));
     let smoothness = section.field("smoothness").map(|field| field.float(SMOOTHNESS));
     let Some(pattern) = pattern else {
@@ -361,6 +385,9 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
             .map_or("", |(word, _)| word);
         fixed_schedule::report_foreign(section, kind);
     }
+    if pattern != Pattern::UserCentric && section.has("users") {
+        section.report("users", "only a phase of type user_centric has users; remove the key");
+    }
     match pattern {
         Pattern::FixedSchedule => fixed_schedule::decode(section).map(PhaseType::FixedSchedule),
         Pattern::Concurrency => {
@@ -374,6 +401,7 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
         }
         Pattern::Constant => rate::decode(section).map(|rate| PhaseType::Constant { rate }),
         Pattern::Poisson => rate::decode(section).map(|rate| PhaseType::Poisson { rate }),
+        Pattern::UserCentric => user_centric(section),
         Pattern::Gamma => {
             let rate = rate::decode(section);
             let smoothness = match smoothness {
@@ -386,6 +414,45 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
             })
         }
     }
+}
+
+/// Most users of a phase: each takes about a hundred bytes and their history.
+const MAX_USERS: u32 = 10_000_000;
+
+/// Users at a rate of their own. Their number and what ends the phase belong together: a phase that ended before every user has begun would
+/// measure another load than it says.
+fn user_centric(section: &Section<'_>) -> Option<PhaseType> {
+    for key in ["rate_series", "rate_ramp"] {
+        if section.field(key).is_some() {
+            section.report(
+                key,
+                "users send at even gaps, so their rate is one number; write it as rate, or remove the key",
+            );
+        }
+    }
+    let users = section.required("users", "write how many users there are at any time, as in users: 10");
+    if section.field("rate").is_none() {
+        section.required(
+            "rate",
+            "write the requests per second of all users together, as in rate: 20",
+        );
+    }
+    let rate = rate::decode_constant(section);
+    let users: u32 = users?.integer(1, MAX_USERS.into())?;
+    for key in ["requests", "sessions"] {
+        if let Some(field) = section.field(key)
+            && let Some(count) = field.integer::<u64>(1, u64::MAX.into())
+            && count < users.into()
+        {
+            field.report(format!(
+                "{count} {key} end the phase before all {users} users have begun; allowed: at least {users}"
+            ));
+        }
+    }
+    Some(PhaseType::UserCentric {
+        users,
+        rate: Rate::Constant(rate?),
+    })
 }
 
 /// What to do with arrivals beyond the cap, which must be there.
@@ -404,6 +471,9 @@ fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
         );
     }
     let choice = field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[]);
+    if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "user_centric") {
+        field.report("users wait for a slot, and those behind them too; remove the key");
+    }
     if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "fixed_schedule") {
         field.report("a fixed schedule sends each of its entries, late if need be; remove the key");
     }

@@ -26,32 +26,65 @@ const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refuse
 }
 
 const OFF: &[&str] = &["false", "no", "off"];
-const ON: &[&str] = &["true", "yes", "on"];
 const NEVER: &[&str] = &[];
 const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
     place: "",
-    keys: &["schema_version", "benchmark", "random_seed", "multi_run"],
-    refused: &[
-        refused("sweep", NEVER),
-        refused("variables", EMPTY),
-        refused("no_sweep_table", OFF),
-        refused("plot", OFF),
+    keys: &[
+        "schema_version",
+        "benchmark",
+        "random_seed",
+        "sweep",
+        "multi_run",
+        "variables",
+        "no_sweep_table",
     ],
+    refused: &[refused("plot", OFF)],
+};
+
+pub(super) static SWEEP: Schema = Schema {
+    place: "sweep",
+    keys: &[
+        "type",
+        "parameters",
+        "runs",
+        "cooldown_seconds",
+        "iteration_order",
+        "same_seed",
+        "failure_policy",
+    ],
+    refused: &[
+        refused("sla_filters", EMPTY),
+        refused("post_process", EMPTY),
+        refused("recipe_name", NEVER),
+    ],
+};
+
+pub(super) static SCENARIO: Schema = Schema {
+    place: "sweep.runs[]",
+    keys: &["name", "benchmark", "values", "variables"],
+    refused: &[],
+};
+
+pub(super) static FAILURE_POLICY: Schema = Schema {
+    place: "sweep.failure_policy",
+    keys: &["on_child_failure", "max_failures"],
+    refused: &[],
 };
 
 pub(super) static MULTI_RUN: Schema = Schema {
     place: "multi_run",
-    keys: &["num_runs"],
-    refused: &[
-        refused("cooldown_seconds", &["0", "0.0"]),
-        refused("confidence_level", &["0.95"]),
-        refused("set_consistent_seed", ON),
-        refused("vary_seed_per_trial", OFF),
-        refused("disable_warmup_after_first", ON),
-        refused("convergence", NEVER),
+    keys: &[
+        "num_runs",
+        "cooldown_seconds",
+        "confidence_level",
+        "set_consistent_seed",
+        "vary_seed_per_trial",
+        "disable_warmup_after_first",
+        "failure_policy",
     ],
+    refused: &[refused("convergence", NEVER)],
 };
 
 pub(super) static BENCHMARK: Schema = Schema {
@@ -161,6 +194,9 @@ pub(super) static DATASET: Schema = Schema {
         "prompts",
         "isl",
         "osl",
+        "turns",
+        "turn_delay",
+        "turn_delay_ratio",
         "random_seed",
         "sampling",
         "path",
@@ -172,9 +208,6 @@ pub(super) static DATASET: Schema = Schema {
         refused("system_prompt", NEVER),
         refused("system_prompt_file", NEVER),
         refused("prefix_prompts", EMPTY),
-        refused("turns", &["1", "1.0"]),
-        refused("turn_delay", &["0", "0.0"]),
-        refused("turn_delay_ratio", &["1", "1.0"]),
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
@@ -249,6 +282,7 @@ pub(super) static PHASE: Schema = Schema {
         "adaptive_scale_step_percent",
         "on_cap",
         "rate",
+        "users",
         "rate_series",
         "rate_ramp",
         "smoothness",
@@ -260,7 +294,6 @@ pub(super) static PHASE: Schema = Schema {
         "end_offset",
     ],
     refused: &[
-        refused("users", NEVER),
         refused("timing_mode", NEVER),
         refused("trajectory_start_min_ratio", NEVER),
         refused("trajectory_start_max_ratio", NEVER),
@@ -411,8 +444,11 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 20] = [
+static ALL: [&Schema; 23] = [
     &ENVELOPE,
+    &SWEEP,
+    &SCENARIO,
+    &FAILURE_POLICY,
     &MULTI_RUN,
     &BENCHMARK,
     &MODELS,

@@ -11,6 +11,7 @@ mod profiler;
 mod stream;
 mod surroundings;
 mod thread;
+mod users;
 
 #[cfg(test)]
 mod explorer;

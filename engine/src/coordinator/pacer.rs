@@ -4,13 +4,15 @@ mod gaps;
 mod integrated_rate;
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use gaps::UnitArrivals;
 use integrated_rate::IntegratedRate;
 
 use super::stream::{Purpose, Stream};
-use crate::credit::Credit;
-use crate::plan::{Arrival, CancellationPlan, PhasePlan, Sampler, Schedule};
+use super::users::UserStarts;
+use crate::credit::{Cancellations, Credit};
+use crate::plan::{Arrival, Conversations, PhasePlan, Sampler, Schedule};
 use crate::units::Nanos;
 
 /// Where in the dataset the next request of the run takes its bytes from.
@@ -42,6 +44,11 @@ impl ImageCursor {
         }
     }
 
+    /// The cursor's position in the order.
+    pub fn position(self) -> u64 {
+        self.position
+    }
+
     /// Index of the entry that the next request takes.
     pub fn image(self) -> u32 {
         self.order.entry(self.position)
@@ -61,13 +68,13 @@ pub struct Pacer {
     start: ImageCursor,
     cursor: ImageCursor,
     arrivals: Arrivals,
-    cancellation: Option<Cancellation>,
+    cancellations: Option<Cancellations>,
     issued: u64,
     /// Due time of the next credit; `None` once there will be no other.
     upcoming: Option<Nanos>,
 }
 
-/// Due times of arrivals in order.
+/// Due times of arrivals in order, with what begins at each.
 #[derive(Debug, Clone)]
 enum Arrivals {
     ClosedLoop,
@@ -78,16 +85,17 @@ enum Arrivals {
     },
     /// Starts that are known one by one, with their entries.
     FixedSchedule(Schedule),
-}
-
-#[derive(Debug, Clone)]
-struct Cancellation {
-    plan: CancellationPlan,
-    draws: Stream,
+    Users {
+        rate: f64,
+        starts: UserStarts,
+    },
 }
 
 impl Pacer {
     /// The schedule of `plan`, whose first request takes the entry under `cursor`.
+    ///
+    /// # Panics
+    /// If the phase has users: what they do depends on their conversations, see [`Pacer::of_sessions`].
     pub fn new(plan: &PhasePlan, seed: u64, cursor: ImageCursor) -> Self {
         let arrivals = match &plan.arrival {
             Arrival::ClosedLoop => Arrivals::ClosedLoop,
@@ -96,20 +104,44 @@ impl Pacer {
                 unit: UnitArrivals::new(*gaps, Stream::new(seed, &plan.name, Purpose::Arrival)),
                 rate: IntegratedRate::new(rate, Stream::new(seed, &plan.name, Purpose::RateRamp)),
             },
+            Arrival::UserCentric { .. } => panic!("phase {} has users, who need conversations", plan.name),
         };
-        let cancellation = plan
-            .cancellation
-            .filter(|cancellation| cancellation.probability > 0.0)
-            .map(|cancellation| Cancellation {
-                plan: cancellation,
-                draws: Stream::new(seed, &plan.name, Purpose::Cancellation),
-            });
+        Self::with_arrivals(plan, seed, cursor, arrivals)
+    }
+
+    /// The schedule of `plan`, whose sessions take `conversations` from the one under `cursor` on.
+    pub fn of_sessions(plan: &PhasePlan, seed: u64, cursor: ImageCursor, conversations: &Arc<Conversations>) -> Self {
+        let &Arrival::UserCentric { users, rate } = &plan.arrival else {
+            return Self::new(plan, seed, cursor);
+        };
+        let starts = UserStarts::new(users, Arc::clone(conversations), cursor);
+        Self::with_arrivals(plan, seed, cursor, Arrivals::Users { rate, starts })
+    }
+
+    /// Requests of the phase in all, if its sessions are limited: started ones are finished, so these are the turns of their conversations.
+    pub(super) fn requests_of_sessions(
+        plan: &PhasePlan,
+        cursor: ImageCursor,
+        conversations: &Arc<Conversations>,
+    ) -> Option<u64> {
+        let sessions = plan.stop.sessions?;
+        Some(match &plan.arrival {
+            &Arrival::UserCentric { users, .. } => {
+                UserStarts::new(users, Arc::clone(conversations), cursor).turns_of(sessions)
+            }
+            _ => conversations.turns_of(cursor.order, cursor.position, sessions),
+        })
+    }
+
+    fn with_arrivals(plan: &PhasePlan, seed: u64, cursor: ImageCursor, arrivals: Arrivals) -> Self {
         let mut pacer = Self {
             plan: plan.clone(),
             start: cursor,
             cursor,
             arrivals,
-            cancellation,
+            cancellations: plan
+                .cancellation
+                .map(|draw| Cancellations::new(seed, &plan.name, draw.probability, draw.delay)),
             issued: 0,
             upcoming: None,
         };
@@ -136,6 +168,14 @@ impl Pacer {
         }
     }
 
+    /// Turns of the session that begins with the next credit; moves on to the one after.
+    fn take_turns(&mut self) -> u32 {
+        match &mut self.arrivals {
+            Arrivals::Users { starts, .. } => starts.next_start().turns,
+            _ => u32::MAX,
+        }
+    }
+
     /// The entry of the next credit.
     fn entry(&self) -> u32 {
         match &self.arrivals {
@@ -151,6 +191,10 @@ impl Pacer {
         let due = match &mut self.arrivals {
             // A closed loop has no schedule to compare with the duration: the machine takes unsent credits back when it ends.
             Arrivals::ClosedLoop => return Some(Nanos::ZERO),
+            Arrivals::Users { .. } if self.plan.stop.sessions.is_some_and(|sessions| self.issued >= sessions) => {
+                return None;
+            }
+            Arrivals::Users { rate, starts } => Nanos::from_secs_f64(starts.peek() as f64 / *rate),
             Arrivals::AtRate { unit, rate } => {
                 // The last bit of an inverse may go back where the sum of gaps goes on.
                 let before = self.upcoming.unwrap_or(Nanos::ZERO);
@@ -183,6 +227,7 @@ impl Pacer {
             if self.issued - first == COUNTED_OVERDUE {
                 return COUNTED_OVERDUE + self.expected_overdue(elapsed);
             }
+            self.take_turns();
             self.issued += 1;
             self.upcoming = self.compute_upcoming();
         }
@@ -200,17 +245,13 @@ impl Pacer {
             Arrivals::AtRate { rate, .. } => {
                 rate.arrivals_by(until.as_secs_f64()) - rate.arrivals_by(from.as_secs_f64())
             }
+            Arrivals::Users { rate, starts } => until.since(from).as_secs_f64() * *rate / starts.turns_mean(),
             Arrivals::FixedSchedule(schedule) => {
                 let ahead = &schedule.starts()[self.issued as usize..];
                 return ahead.partition_point(|start| start.due <= until) as u64;
             }
         };
         (expected.round() as u64).min(self.remaining().unwrap_or(u64::MAX))
-    }
-
-    fn draw_cancellation(&mut self) -> Option<Nanos> {
-        let cancellation = self.cancellation.as_mut()?;
-        (cancellation.draws.uniform() < cancellation.plan.probability).then_some(cancellation.plan.delay)
     }
 }
 
@@ -219,12 +260,14 @@ impl Iterator for Pacer {
 
     fn next(&mut self) -> Option<Credit> {
         let intended = self.upcoming?;
+        let turns = self.take_turns();
         let credit = Credit {
             phase: self.plan.id,
-            image: self.entry(),
+            conversation: self.entry(),
+            turns,
             sequence: self.issued,
             intended,
-            cancel_after: self.draw_cancellation(),
+            cancel_after: self.cancellations.and_then(|draws| draws.draw(self.issued)),
         };
         self.issued += 1;
         self.cursor = self.cursor.advanced(1);

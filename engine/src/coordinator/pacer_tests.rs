@@ -186,12 +186,12 @@ fn s50_no_block_and_a_probability_of_zero_cancel_nothing() {
 #[test]
 fn the_dataset_is_taken_in_order_and_goes_on_where_the_previous_phase_stopped() {
     let first = Pacer::new(&profiling("a"), 1, entries(3));
-    let images: Vec<u32> = first.clone().take(7).map(|credit| credit.image).collect();
+    let images: Vec<u32> = first.clone().take(7).map(|credit| credit.conversation).collect();
     assert_eq!(images, [0, 1, 2, 0, 1, 2, 0]);
     // Seven were issued, five were sent: the next phase takes the sixth.
     let mut second = Pacer::new(&profiling("b"), 1, first.cursor_after(5));
     assert_eq!(
-        second.next().map(|credit| (credit.image, credit.sequence)),
+        second.next().map(|credit| (credit.conversation, credit.sequence)),
         Some((2, 0))
     );
     assert!(second.cursor_after(u64::MAX).image() < 3);
@@ -204,7 +204,7 @@ fn s60_a_fixed_schedule_names_its_entries_and_leaves_the_dataset_where_it_was() 
     let plan = profiling("p").at_timestamps(&[1000, 1000, 1500, 4000].map(ms));
     let start = entries(3).advanced(2);
     let credits: Vec<(Nanos, u32, u64)> = Pacer::new(&plan, 1, start)
-        .map(|credit| (credit.intended, credit.image, credit.sequence))
+        .map(|credit| (credit.intended, credit.conversation, credit.sequence))
         .collect();
     assert_eq!(
         credits,
@@ -225,14 +225,14 @@ fn phases_go_on_where_the_one_before_stopped_in_any_order_of_the_dataset() {
         let order = Sampler::new(sampling, NonZeroU32::new(7).expect("seven"), 5);
         let plan = profiling("p").requests(20);
         let whole: Vec<u32> = Pacer::new(&plan, 1, ImageCursor::in_order(order))
-            .map(|credit| credit.image)
+            .map(|credit| credit.conversation)
             .collect();
         let first = Pacer::new(&plan, 1, ImageCursor::in_order(order));
         let second = Pacer::new(&plan, 1, first.cursor_after(9));
         let images: Vec<u32> = first
             .take(9)
             .chain(second)
-            .map(|credit| credit.image)
+            .map(|credit| credit.conversation)
             .take(20)
             .collect();
         assert_eq!(images, whole, "{sampling:?}");

@@ -181,8 +181,10 @@ impl PhaseRun {
         };
         // A schedule that ran out before `requests` did was ended by the duration. Its last arrival comes before that moment, but the
         // phase lasts until it: otherwise a seamless successor of a slow open loop would start early.
-        let ended_by_duration =
-            self.plan.stop.duration.is_some() && self.plan.stop.requests.is_none_or(|requests| issued < requests);
+        let stop = &self.plan.stop;
+        let ended_by_duration = stop.duration.is_some()
+            && stop.sessions.is_none()
+            && stop.requests.is_none_or(|requests| issued < requests);
         if ended_by_duration || self.tally.sent < issued {
             return false;
         }

@@ -9,8 +9,6 @@ use sha2::{Digest, Sha256};
 pub(super) enum Purpose {
     /// Gaps between arrivals.
     Arrival,
-    /// Which requests are cancelled.
-    Cancellation,
     /// Steps of a concurrency ramp.
     ConcurrencyRamp,
     /// Steps of a prefill ramp.
@@ -24,7 +22,6 @@ impl Purpose {
     fn as_str(self) -> &'static str {
         match self {
             Self::Arrival => "arrival",
-            Self::Cancellation => "cancellation",
             Self::ConcurrencyRamp => "concurrency_ramp",
             Self::PrefillRamp => "prefill_ramp",
             Self::RateRamp => "rate_ramp",
@@ -77,7 +74,6 @@ mod tests {
         assert_eq!(base, draws(Stream::new(7, "load", Purpose::Arrival)));
         assert_ne!(base, draws(Stream::new(8, "load", Purpose::Arrival)));
         assert_ne!(base, draws(Stream::new(7, "Load", Purpose::Arrival)));
-        assert_ne!(base, draws(Stream::new(7, "load", Purpose::Cancellation)));
     }
 
     #[test]

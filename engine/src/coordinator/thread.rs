@@ -14,10 +14,10 @@ use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters, Sample};
+use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{PhasePlan, Plan};
+use crate::plan::{Conversations, PhasePlan, Plan, TurnLaw};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -80,14 +80,27 @@ pub(crate) struct UnsentArrivals {
 struct Sending {
     phase: PhaseId,
     pacer: Pacer,
-    /// Cores number the requests, because arrivals may be dropped: the phase has sent everything when they have no number left.
+    /// Arrivals that find no slot are dropped.
     drops: bool,
+    /// A session may be more than one request, see [`TurnLaw`].
+    has_sessions: bool,
+    /// Cores number the requests, because not every credit becomes one: the phase has sent everything when they have no number left.
+    numbered_by_cores: bool,
+    /// Requests of the phase, if anything but its duration ends it.
+    total: Option<u64>,
     /// Every credit is in the gate or beyond, or none is needed any more.
     exhausted: bool,
     /// The machine knows how many requests there will be.
     announced: bool,
     /// `StopIssuing` was given; waits for the cores.
     closing: bool,
+}
+
+impl Sending {
+    /// Sessions of the phase that have begun, when `sent` requests were.
+    fn begun(&self, gate: &PhaseGate, sent: u64) -> u64 {
+        if self.has_sessions { gate.begun() } else { sent }
+    }
 }
 
 /// The coordinator's loop.
@@ -99,6 +112,7 @@ pub(crate) struct Coordinator {
     live: Arc<LiveBoard>,
     interrupt: Arc<Interrupt>,
     seed: u64,
+    conversations: Arc<Conversations>,
     cursor: ImageCursor,
     sending: Option<Sending>,
     /// Started and not ended.
@@ -171,6 +185,7 @@ impl Coordinator {
             live,
             interrupt,
             seed: plan.seed,
+            conversations: Arc::clone(&plan.requests.conversations),
             cursor: ImageCursor::in_order(plan.requests.order),
             sending: None,
             open: Vec::new(),
@@ -242,7 +257,7 @@ impl Coordinator {
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
         // An empty gate is news until it is refilled, or, if there is nothing to refill it with, until every return is looked at.
         let empty = |sending: &Sending| {
-            let known = sending.closing || (sending.exhausted && watched);
+            let known = sending.closing || (sending.exhausted && (watched || sending.has_sessions));
             !known && self.exchange.gates[sending.phase.index()].is_empty()
         };
         let spent = |sending: &Sending| !sending.closing && !sending.announced && self.is_spent(sending);
@@ -351,17 +366,29 @@ impl Coordinator {
 
     fn start_phase(&mut self, phase: PhaseId, now: Nanos) {
         self.leave_predecessor();
-        let plan = &self.phases[phase.index()];
+        let mut plan = self.phases[phase.index()].clone();
         let stop_at = plan.stop.duration.map_or(Nanos::MAX, |duration| now + duration);
         let gate = &self.exchange.gates[phase.index()];
-        if plan.drops_arrivals() {
-            gate.open_claims(plan.stop.requests, self.cursor.image());
+        let law = plan.arrival.turn_law(&self.conversations);
+        let has_sessions = law != TurnLaw::Single;
+        let mut total = plan.stop.requests;
+        if has_sessions {
+            total = self.total_of(&plan);
+            // Not every credit becomes a request, so the number of requests does not end the schedule.
+            plan.stop.requests = None;
+        }
+        let numbered_by_cores = has_sessions || plan.drops_arrivals();
+        if numbered_by_cores {
+            gate.open_claims(total, plan.stop.sessions, self.cursor.position());
         }
         gate.open(now, stop_at);
         self.sending = Some(Sending {
             phase,
-            pacer: Pacer::new(plan, self.seed, self.cursor),
+            pacer: Pacer::of_sessions(&plan, self.seed, self.cursor, &self.conversations),
             drops: plan.drops_arrivals(),
+            has_sessions,
+            numbered_by_cores,
+            total,
             exhausted: false,
             announced: false,
             closing: false,
@@ -372,11 +399,18 @@ impl Coordinator {
         self.watch.started(phase);
     }
 
+    /// Requests that a phase with sessions will send in all, if anything but its duration ends it.
+    fn total_of(&self, plan: &PhasePlan) -> Option<u64> {
+        let of_sessions = Pacer::requests_of_sessions(plan, self.cursor, &self.conversations);
+        plan.stop.requests.into_iter().chain(of_sessions).min()
+    }
+
     /// The dataset goes on where the phase that sent before has stopped.
     fn leave_predecessor(&mut self) {
         if let Some(sending) = self.sending.take() {
             let sent = tally(&self.exchange, sending.phase).sent;
-            self.cursor = sending.pacer.cursor_after(sent);
+            let gate = &self.exchange.gates[sending.phase.index()];
+            self.cursor = sending.pacer.cursor_after(sending.begun(gate, sent));
             self.close(sending.phase);
         }
     }
@@ -403,11 +437,13 @@ impl Coordinator {
             return;
         }
         let sent = tally(&self.exchange, phase).sent;
-        self.cursor = sending.pacer.cursor_after(sent);
         let gate = &self.exchange.gates[phase.index()];
+        self.cursor = sending.pacer.cursor_after(sending.begun(gate, sent));
         let end = now.min(gate.stop_at());
         let waiting = gate.withdraw(end);
-        if let Some(arrivals) = &mut self.arrivals[phase.index()] {
+        // Arrivals that came when every session had begun found nothing to start: they were not kept back.
+        let idle = sending.has_sessions && !gate.sessions.any_left();
+        if let Some(arrivals) = self.arrivals[phase.index()].as_mut().filter(|_| !idle) {
             // Nobody had a slot for those that wait; one in hand had one, and its core was late.
             let waiting = waiting + sending.pacer.take_overdue(end.since(gate.start()));
             let in_hand: u64 = self.exchange.counters(phase).map(PhaseCounters::unsent).sum();
@@ -424,7 +460,7 @@ impl Coordinator {
 
     /// Whether a phase whose cores number the requests has no number left.
     fn is_spent(&self, sending: &Sending) -> bool {
-        sending.drops && !self.exchange.gates[sending.phase.index()].requests.any_left()
+        sending.numbered_by_cores && !self.exchange.gates[sending.phase.index()].requests.any_left()
     }
 
     /// Puts as many credits into the gate of the sending phase as fit, and tells the machine once their number is known.
@@ -453,10 +489,10 @@ impl Coordinator {
         if added {
             self.exchange.links.iter().for_each(|link| link.feed());
         }
-        let issued = match (sending.drops, spent) {
+        let issued = match (sending.numbered_by_cores, spent) {
             (false, _) if sending.exhausted => sending.pacer.issued(),
-            (true, true) => self.phases[phase.index()].stop.requests.unwrap_or(u64::MAX),
-            // Of a schedule whose arrivals may be dropped only the duration knows the end.
+            (true, true) => sending.total.unwrap_or(u64::MAX),
+            // Of a schedule whose arrivals need not become requests only the duration knows the end.
             _ => return,
         };
         sending.exhausted = true;
@@ -469,7 +505,8 @@ impl Coordinator {
         // look now and then: the core that takes the last one says so.
         let ending = self.sending.as_ref().is_none_or(|sending| {
             let gate = &self.exchange.gates[sending.phase.index()];
-            let taken = (sending.exhausted && gate.is_empty()) || self.is_spent(sending);
+            // Without credits sessions still have turns to send.
+            let taken = (sending.exhausted && gate.is_empty() && !sending.has_sessions) || self.is_spent(sending);
             if taken {
                 self.live.draining(sending.phase);
             }

@@ -1,6 +1,6 @@
 //! The credits of one phase, and the instant after which none of them may start a request.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 
@@ -18,8 +18,12 @@ pub(crate) struct PhaseGate {
     stop_at: AtomicU64,
     /// Issue numbers of requests, in phases where a core takes them.
     pub(crate) requests: Claims,
-    /// The dataset entry of request 0 in such a phase.
-    first_image: AtomicU32,
+    /// Numbers of sessions, in phases where a core decides to begin one.
+    pub(crate) sessions: Claims,
+    /// Where in the order of the dataset session 0 takes its conversation.
+    first_position: AtomicU64,
+    /// Sessions that have sent their first turn.
+    begun: AtomicU64,
 }
 
 impl PhaseGate {
@@ -30,20 +34,34 @@ impl PhaseGate {
             start: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             requests: Claims::default(),
-            first_image: AtomicU32::new(0),
+            sessions: Claims::default(),
+            first_position: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
         }
     }
 
-    /// Lets cores number the requests that they start, `requests` in all, without bound if `None`. Request k takes the k-th dataset entry from
-    /// number `first` on. Before [`PhaseGate::open`].
-    pub(crate) fn open_claims(&self, requests: Option<u64>, first: u32) {
-        self.first_image.store(first, Ordering::Release);
+    /// Lets cores begin sessions and number requests by themselves: `requests` and `sessions` in all, each without bound if `None`. Session k takes
+    /// the conversation at the k-th position of the dataset's order from `first` on. Before [`PhaseGate::open`].
+    pub(crate) fn open_claims(&self, requests: Option<u64>, sessions: Option<u64>, first: u64) {
+        self.first_position.store(first, Ordering::Release);
         self.requests.open(requests);
+        self.sessions.open(sessions);
     }
 
-    /// The dataset entry of request 0.
-    pub(crate) fn first_image(&self) -> u32 {
-        self.first_image.load(Ordering::Acquire)
+    /// Where in the order of the dataset session 0 takes its conversation.
+    pub(crate) fn first_position(&self) -> u64 {
+        self.first_position.load(Ordering::Acquire)
+    }
+
+    /// A session sends its first turn.
+    pub(crate) fn count_begun(&self) {
+        // Published by the core's counters, like everything else that it did.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sessions that have sent their first turn.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// Starts the phase's clock. Published before any credit is pushed; the queue's own ordering carries it to the cores.

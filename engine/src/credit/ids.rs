@@ -9,9 +9,12 @@ pub struct RequestIds {
     key: u64,
 }
 
-/// SplitMix64's output function (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014): a bijection on 64 bits.
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+/// What SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014) counts by: 2^64 divided by the golden ratio.
+pub(super) const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64's next output after the state `z`: a bijection on 64 bits.
+pub(super) fn mix(mut z: u64) -> u64 {
+    z = z.wrapping_add(GAMMA);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -39,9 +42,9 @@ impl RequestIds {
         self.pair(1, phase, sequence)
     }
 
-    /// `X-Correlation-ID` of the session, as two halves. Every session has one turn, so the sequence names it.
-    pub fn session(self, phase: PhaseId, sequence: u64) -> (u64, u64) {
-        self.pair(2, phase, sequence)
+    /// `X-Correlation-ID` of a session, as two halves: of its number in the phase.
+    pub fn session(self, phase: PhaseId, session: u64) -> (u64, u64) {
+        self.pair(2, phase, session)
     }
 }
 

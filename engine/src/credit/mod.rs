@@ -7,6 +7,10 @@
 //! writes (`CoreProgress`). Cores meet without the coordinator in one more place: the slots of a limit on prefills (`PrefillSlots`). Neither side
 //! ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
+//! Where conversations have several turns, or users pace themselves, a credit says only when something may start, and what it is is decided where
+//! it is taken. Numbers of requests and sessions then come from counters that all cores share ([`Claims`](claims::Claims)).
+
+mod cancellation;
 mod claims;
 // The folder is named for its main type, which has a file to itself.
 #[allow(clippy::module_inception)]
@@ -22,6 +26,7 @@ mod sample;
 pub use credit::Credit;
 pub use ids::RequestIds;
 
+pub(crate) use cancellation::Cancellations;
 pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
 pub(crate) use link::Command;

@@ -58,6 +58,11 @@ impl Sampler {
         }
     }
 
+    /// Whether every entry comes once in as many positions as there are entries, counted from a multiple of that.
+    pub fn takes_each_once_a_pass(self) -> bool {
+        self.sampling != Sampling::Random
+    }
+
     /// Entries of the dataset.
     pub fn entries(self) -> NonZeroU32 {
         self.entries

@@ -40,6 +40,8 @@ pub(super) struct ChatFacts<'a> {
     pub(super) finished: bool,
     /// A non-empty usage object.
     pub(super) usage: Option<TokenUsage>,
+    /// The text of the answer, which is not empty: raw JSON without the quotes. Neither reasoning nor tool calls.
+    pub(super) text: Option<&'a [u8]>,
     /// A truthy top-level `error`, whatever the object: its JSON text.
     pub(super) error: Option<&'a [u8]>,
 }
@@ -68,6 +70,8 @@ impl<'a> ChatFacts<'a> {
                 match name.unescaped(&mut [0; 32]) {
                     b"choices" => {
                         (facts.content, facts.output, facts.finished) = (false, false, false);
+                        facts.text = None;
+                        holes.forget_answer();
                         if cursor.kind()? == Kind::Array {
                             return cursor.array(|cursor, index| match index {
                                 0 => facts.choice(cursor, shape, holes),
@@ -128,10 +132,12 @@ impl<'a> ChatFacts<'a> {
         if cursor.kind()? != Kind::Object {
             return cursor.skip().map(drop);
         }
-        let (mut text, mut reasoning, mut tool) = (false, false, false);
+        let (mut text, mut reasoning, mut tool) = (None, false, false);
+        // Of several messages the last one counts.
+        holes.forget_answer();
         cursor.object(|cursor, name| {
             match name.unescaped(&mut [0; 32]) {
-                b"content" => text = has_text(cursor, holes)?,
+                b"content" => text = answer(cursor, holes)?,
                 b"reasoning_content" | b"reasoning" => reasoning |= has_text(cursor, holes)?,
                 b"tool_calls" => tool = has_tool_text(cursor)?,
                 _ => {
@@ -140,10 +146,27 @@ impl<'a> ChatFacts<'a> {
             }
             Ok(())
         })?;
-        self.content = text || reasoning || tool;
-        self.output = text || (tool && !reasoning);
+        self.text = text;
+        self.content = text.is_some() || reasoning || tool;
+        self.output = text.is_some() || (tool && !reasoning);
         Ok(())
     }
+}
+
+/// Consumes the next value; if it is a string that is not empty, it is noted as the answer's text, which is returned as it is written.
+fn answer<'a>(cursor: &mut Cursor<'a>, holes: &mut Holes) -> Result<Option<&'a [u8]>, Invalid> {
+    holes.forget_answer();
+    if cursor.kind()? != Kind::String {
+        cursor.skip()?;
+        return Ok(None);
+    }
+    let start = cursor.position();
+    let text = cursor.string()?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    holes.note_answer(start, cursor.position());
+    Ok(Some(text.raw()))
 }
 
 /// Consumes the next value and tells whether it is a string that is not empty; such a one is noted.

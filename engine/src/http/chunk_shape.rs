@@ -9,6 +9,8 @@
 //! text as it was, and the facts depend on such a value by nothing but whether a text is empty. None of the values can hold a line end, so
 //! the lines of the event, and where it ends, are the same too.
 
+use std::ops::Range;
+
 use super::chat::Signs;
 use super::json::Cursor;
 use super::sse::MAX_EVENT_BYTES;
@@ -70,6 +72,8 @@ struct Hole {
 pub(super) struct Holes {
     holes: [Hole; MAX_HOLES],
     count: usize,
+    /// Which of them is the text of the answer.
+    text: Option<usize>,
 }
 
 impl Default for Holes {
@@ -82,6 +86,7 @@ impl Default for Holes {
         Self {
             holes: [none; MAX_HOLES],
             count: 0,
+            text: None,
         }
     }
 }
@@ -102,6 +107,22 @@ impl Holes {
         self.note(Kind::Text, start, end);
     }
 
+    /// Notes the text of the answer, which is not empty. Of several the last one counts.
+    pub(super) fn note_answer(&mut self, start: usize, end: usize) {
+        self.text = (self.count < MAX_HOLES).then_some(self.count);
+        self.note(Kind::Text, start, end);
+    }
+
+    /// The text that was noted is not the answer's after all.
+    pub(super) fn forget_answer(&mut self) {
+        self.text = None;
+    }
+
+    /// Whether the text of the answer is among them.
+    pub(super) fn have_answer(&self) -> bool {
+        self.text.is_some()
+    }
+
     fn note(&mut self, kind: Kind, start: usize, end: usize) {
         // Without room the value counts as fixed: events that differ there are walked.
         if let Some(hole) = self.holes.get_mut(self.count) {
@@ -112,6 +133,14 @@ impl Holes {
 
     fn as_slice(&self) -> &[Hole] {
         &self.holes[..self.count]
+    }
+
+    /// Where the text of the answer stands, without its quotes; an empty place if there is none.
+    fn answer(&self) -> Range<usize> {
+        self.text.map_or(0..0, |index| {
+            let hole = self.holes[index];
+            hole.start + 1..hole.end - 1
+        })
     }
 }
 
@@ -133,20 +162,30 @@ impl Shape {
         }
     }
 
-    /// The length of an event of this shape at the start of `bytes`.
-    fn recognise(&mut self, bytes: &[u8]) -> Option<usize> {
+    /// The length of an event of this shape at the start of `bytes`. `text` is told where in it the text of the answer is, if there is one.
+    fn recognise(&mut self, bytes: &[u8], text: Option<&mut Range<usize>>) -> Option<usize> {
         let last = self.holes.as_slice().last()?;
         // Within one stream all but the last value, the text, stay the same.
         if bytes.starts_with(&self.event[..last.start]) {
             let at = last.kind.pass(bytes, last.start)?;
-            return end_of(bytes, at, &self.event[last.end..]);
+            let end = end_of(bytes, at, &self.event[last.end..])?;
+            if let Some(text) = text {
+                *text = match self.holes.text {
+                    Some(index) if index + 1 == self.holes.count => last.start + 1..at - 1,
+                    _ => self.holes.answer(),
+                };
+            }
+            return Some(end);
         }
-        self.follow(bytes)
+        self.follow(bytes, text)
     }
 
     /// The length of an event of this shape with other values. Such a one takes the place of the event: its stream probably continues.
-    fn follow(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut found = Holes::default();
+    fn follow(&mut self, bytes: &[u8], text: Option<&mut Range<usize>>) -> Option<usize> {
+        let mut found = Holes {
+            text: self.holes.text,
+            ..Holes::default()
+        };
         let (mut at, mut from) = (0, 0);
         for hole in self.holes.as_slice() {
             let start = end_of(bytes, at, &self.event[from..hole.start])?;
@@ -155,6 +194,9 @@ impl Shape {
             from = hole.end;
         }
         let end = end_of(bytes, at, &self.event[from..])?;
+        if let Some(text) = text {
+            *text = found.answer();
+        }
         if end <= MAX_SHAPE_BYTES {
             self.event.clear();
             self.event.extend_from_slice(&bytes[..end]);
@@ -208,12 +250,14 @@ impl ChunkShapes {
         self.oldest = (self.oldest + 1) % SHAPES;
     }
 
-    /// The length and the signs of an event of a known shape at the start of `bytes`, its blank line included.
-    pub(super) fn recognise(&mut self, bytes: &[u8]) -> Option<(usize, Signs)> {
+    /// The length and the signs of an event of a known shape at the start of `bytes`, its blank line included. `text` is told where in it the text
+    /// of the answer is, raw and without quotes; an empty place if there is none.
+    pub(super) fn recognise(&mut self, bytes: &[u8], mut text: Option<&mut Range<usize>>) -> Option<(usize, Signs)> {
         for distance in 0..SHAPES {
             let index = (self.latest + distance) % SHAPES;
             let shape = &mut self.shapes[index];
-            if let Some(len) = shape.recognise(bytes).filter(|&len| len <= MAX_EVENT_BYTES) {
+            let len = shape.recognise(bytes, text.as_deref_mut());
+            if let Some(len) = len.filter(|&len| len <= MAX_EVENT_BYTES) {
                 self.latest = index;
                 return Some((len, shape.signs));
             }
@@ -265,6 +309,8 @@ mod tests {
     fn read(pieces: &[Vec<u8>], memory: Memory, pool: &mut ScratchPool) -> Read {
         let (mut splitter, mut carry) = (EventSplitter::new(), Carry::default());
         let (mut chat, mut failure, mut recognised) = (ChatStream::default(), None::<Box<ResponseFailure>>, 0);
+        // The text of the answer is among what is compared.
+        chat.text = Some(Vec::new());
         let mut brought = Vec::new();
         for piece in pieces.iter().map(Some).chain([None]) {
             let mut feed = Feed::default();

@@ -8,6 +8,9 @@ use super::scratch::ScratchPool;
 use super::sse::{Consumer, Event, Wanted};
 use super::usage::TokenUsage;
 
+/// Longest text of an answer that is kept: what a session would send on with every later turn.
+const MAX_TEXT_BYTES: usize = 16 << 20;
+
 /// The facts of one response with a success status.
 #[derive(Debug, Default)]
 pub(super) struct ChatStream {
@@ -19,6 +22,8 @@ pub(super) struct ChatStream {
     pub(super) finished: bool,
     /// `[DONE]` has been seen.
     pub(super) done: bool,
+    /// The text of the answer so far, if it is wanted: raw JSON without the quotes. Pieces of a JSON string one behind the other are a JSON string.
+    pub(super) text: Option<Vec<u8>>,
 }
 
 /// Takes the events of one read.
@@ -30,7 +35,13 @@ pub(super) struct ChatEvents<'r> {
 
 impl Consumer for ChatEvents<'_> {
     fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize> {
-        let (len, signs) = pool.shapes.recognise(bytes)?;
+        let mut text = 0..0;
+        let wanted = self.chat.text.is_some().then_some(&mut text);
+        let (len, signs) = pool.shapes.recognise(bytes, wanted)?;
+        // An object of another kind may have the shape; what looks like its text is no answer.
+        if signs.output {
+            self.chat.keep(&bytes[text]);
+        }
         self.chat.add(signs, self.feed);
         Some(len)
     }
@@ -55,9 +66,12 @@ impl Consumer for ChatEvents<'_> {
             match facts {
                 Ok(facts) => {
                     self.chat.add(facts.signs(), self.feed);
+                    self.chat.keep(facts.text.unwrap_or_default());
                     match facts.usage {
                         Some(usage) => self.chat.usage = usage,
-                        None => known = Some(facts.signs()),
+                        // A shape tells where the text is, or there is none.
+                        None if facts.text.is_none() || holes.have_answer() => known = Some(facts.signs()),
+                        None => {}
                     }
                 }
                 Err(_) => self.chat.done |= data.trim_ascii() == b"[DONE]",
@@ -84,6 +98,7 @@ impl ChatStream {
             return Some(ResponseFailure::error_member(error));
         }
         self.add(facts.signs(), feed);
+        self.keep(facts.text.unwrap_or_default());
         self.usage = facts.usage.unwrap_or(self.usage);
         (!facts.content).then(|| {
             ResponseFailure::plain(
@@ -107,6 +122,17 @@ impl ChatStream {
                 "no token received: no event of the stream carried content",
             )
         })
+    }
+
+    /// Appends a piece of the answer's text, if anyone wants it.
+    fn keep(&mut self, piece: &[u8]) {
+        if let Some(text) = self
+            .text
+            .as_mut()
+            .filter(|text| text.len() + piece.len() <= MAX_TEXT_BYTES)
+        {
+            text.extend_from_slice(piece);
+        }
     }
 
     fn add(&mut self, signs: Signs, feed: &mut Feed) {

@@ -32,7 +32,14 @@ fn advise_phase(phase: &PhasePlan) -> Vec<String> {
             "phase {name}: concurrency {concurrency} can never be reached with {requests} requests; raise requests to at least {concurrency}"
         ));
     }
-    if phase.stop.requests.is_none() && phase.stop.duration.is_none() {
+    if let (Some(concurrency), Some(sessions)) = (phase.concurrency, phase.stop.sessions)
+        && u64::from(concurrency.get()) > sessions
+    {
+        advice.push(format!(
+            "phase {name}: concurrency {concurrency} can never be reached with {sessions} sessions; raise sessions to at least {concurrency}"
+        ));
+    }
+    if phase.stop.requests.is_none() && phase.stop.sessions.is_none() && phase.stop.duration.is_none() {
         advice.push(format!(
             "phase {name}: nothing ends it but an interrupt; set a finite duration or requests"
         ));

@@ -12,7 +12,8 @@ use super::target::{self, TargetParts};
 use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    Schedule, StopRule, Target, Verification, Window, adaptive, advice, authorization, directory, echo, readiness,
+    Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
+    readiness,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -51,6 +52,8 @@ pub struct BuildOptions {
     pub benchmark_id: Option<String>,
     /// Root seed, in place of the file's. Drawn when both are absent.
     pub seed: Option<u64>,
+    /// Which repetition of the same plan this is, from 0.
+    pub trial: u32,
 }
 
 /// Resolves a file into a plan.
@@ -105,6 +108,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             .benchmark_id
             .clone()
             .unwrap_or_else(|| format!("{:012x}", draw_u64() >> 16)),
+        trial: options.trial,
         seed,
         models: config.models.clone(),
         endpoint: EndpointPlan {
@@ -261,6 +265,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             profiling - 1
         });
         let arrival = arrival(config, phase, dataset)?;
+        let has_sessions = arrival.turn_law(&dataset.images.conversations) != TurnLaw::Single;
         let scheduled = match &arrival {
             Arrival::FixedSchedule(schedule) => Some(schedule.requests()),
             _ => None,
@@ -278,7 +283,11 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             },
             stop: StopRule {
                 // A session of one turn is one request, so the smaller of the two ends the phase.
-                requests: phase.requests.into_iter().chain(phase.sessions).chain(scheduled).min(),
+                requests: match has_sessions {
+                    true => phase.requests.into_iter().chain(scheduled).min(),
+                    false => phase.requests.into_iter().chain(phase.sessions).chain(scheduled).min(),
+                },
+                sessions: phase.sessions.filter(|_| has_sessions),
                 duration: phase.duration_s.and_then(limit),
             },
             drain: match (phase.grace_period_s, phase.duration_s) {
@@ -377,6 +386,18 @@ fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival,
         PhaseType::Concurrency => return Ok(Arrival::ClosedLoop),
         PhaseType::FixedSchedule(window) => {
             return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
+        }
+        PhaseType::UserCentric { users, rate } => {
+            let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
+            if format.is_some_and(|format| format != config::FileFormat::MultiTurn) {
+                let message = "users need conversations, and records of this dataset are single requests; write format: multi_turn";
+                let key = format!("{}.type", phase.path);
+                return Err(config.mistake(phase.at, &key, message.to_owned()));
+            }
+            return Ok(Arrival::UserCentric {
+                users: *users,
+                rate: rate.first(),
+            });
         }
         PhaseType::Constant { .. } => Gaps::Even,
         PhaseType::Poisson { .. } => Gaps::Exponential,

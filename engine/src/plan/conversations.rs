@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::dataset::Sampler;
+
 /// The conversations of a dataset, as ranges of its images. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversations {
@@ -44,8 +46,13 @@ impl Conversations {
 
     /// Conversations of one turn each.
     pub fn of_single_turns(ids: impl IntoIterator<Item = String>) -> Self {
+        Self::of_turns(ids.into_iter().map(|id| (id, 1)))
+    }
+
+    /// Conversations by identity and number of turns.
+    pub fn of_turns(conversations: impl IntoIterator<Item = (String, usize)>) -> Self {
         let mut list = Self::builder();
-        ids.into_iter().for_each(|id| list.push(id, 1));
+        conversations.into_iter().for_each(|(id, turns)| list.push(id, turns));
         list.finish()
     }
 
@@ -81,28 +88,31 @@ impl Conversations {
         f64::from(self.starts[self.ids.len()]) / self.ids.len() as f64
     }
 
-    /// Turns of `sessions` sessions together that take conversations from number `first` on, in order and wrapping.
-    pub fn turns_of(&self, first: u32, sessions: u64) -> u64 {
-        let count = u64::from(self.count());
-        let all = u64::from(self.starts[self.ids.len()]);
-        // Turns of the first `n` conversations of the endless row that begins with conversation 0.
-        let before = |n: u64| (n / count).saturating_mul(all) + u64::from(self.starts[(n % count) as usize]);
-        let first = u64::from(first);
-        before(first.saturating_add(sessions)) - before(first)
+    /// Turns of `sessions` sessions together that take conversations in this order from position `first` on.
+    pub fn turns_of(&self, order: Sampler, first: u64, sessions: u64) -> u64 {
+        let (count, all) = (u64::from(self.count()), u64::from(self.starts[self.ids.len()]));
+        let turns = |positions: Range<u64>| -> u64 { positions.map(|at| u64::from(self.turns(order.entry(at)))).sum() };
+        let end = first.saturating_add(sessions);
+        if !order.takes_each_once_a_pass() || sessions < count {
+            return turns(first..end);
+        }
+        // Whole passes have all turns, so only their neighbours are looked at.
+        let (whole_from, whole_to) = (first.next_multiple_of(count), end / count * count);
+        let passes = (whole_to - whole_from) / count;
+        turns(first..whole_from) + passes.saturating_mul(all) + turns(whole_to..end)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
+    use crate::dataset::Sampling;
 
     #[test]
     fn images_are_counted_from_one_conversation_to_the_next() {
-        let mut list = Conversations::builder();
-        for (id, turns) in [("a", 2), ("b", 1), ("c", 3)] {
-            list.push(id.to_owned(), turns);
-        }
-        let list = list.finish();
+        let list = Conversations::of_turns([("a", 2), ("b", 1), ("c", 3)].map(|(id, turns)| (id.to_owned(), turns)));
         assert_eq!((list.count(), list.turns_mean()), (3, 2.0));
         assert_eq!((list.id(1), list.images(2), list.turns(0)), ("b", 3..6, 2));
         assert!(list.has_later_turns());
@@ -111,15 +121,12 @@ mod tests {
 
     #[test]
     fn turns_of_sessions_wrap_as_the_dataset_does() {
-        let mut list = Conversations::builder();
-        [2usize, 1, 3]
-            .into_iter()
-            .for_each(|turns| list.push(String::new(), turns));
-        let list = list.finish();
-        for first in 0..3 {
-            for sessions in 0..10u32 {
-                let expected: u32 = (0..sessions).map(|k| list.turns((first + k) % 3)).sum();
-                assert_eq!(list.turns_of(first, sessions.into()), u64::from(expected));
+        let list = Conversations::of_turns([2, 1, 3].map(|turns| (String::new(), turns)));
+        for sampling in [Sampling::Sequential, Sampling::Shuffle, Sampling::Random] {
+            let order = Sampler::new(sampling, NonZeroU32::new(3).unwrap(), 7);
+            for (first, sessions) in (0..7).flat_map(|first| (0..12).map(move |sessions| (first, sessions))) {
+                let expected: u32 = (first..first + sessions).map(|at| list.turns(order.entry(at))).sum();
+                assert_eq!(list.turns_of(order, first, sessions), u64::from(expected));
             }
         }
     }

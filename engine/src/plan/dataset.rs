@@ -7,8 +7,8 @@ use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_conversations
 use super::{Conversations, RequestImages};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
-    DEFAULT_BLOCK_SIZE, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution, Sampler, Sampling,
-    Session, Synthetic, read_file, read_records,
+    DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
+    Sampler, Sampling, Session, Synthetic, read_file, read_records,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -40,12 +40,22 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
     let (mut images, untimed) = match &written.file {
         None => {
-            let dataset = Synthetic::of_single_turns(
-                written.entries.unwrap_or(DEFAULT_ENTRIES),
-                written.isl.map_or(DEFAULT_ISL, length),
-                written.osl.map(length),
-                seed,
-            );
+            let dataset = Synthetic {
+                turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
+                turn_delay: written
+                    .turn_delay
+                    .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
+                        mean_ms: delay.mean_ms,
+                        stddev_ms: delay.stddev_ms,
+                        ratio: written.turn_delay_ratio.unwrap_or(1.0),
+                    }),
+                ..Synthetic::of_single_turns(
+                    written.entries.unwrap_or(DEFAULT_ENTRIES),
+                    written.isl.map_or(DEFAULT_ISL, length),
+                    written.osl.map(length),
+                    seed,
+                )
+            };
             let untimed = "prompts of type synthetic have none; bring them in a file".to_owned();
             (render_synthetic(inputs, &dataset)?, Some(untimed))
         }
@@ -56,15 +66,6 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
-    if images.conversations.has_later_turns() {
-        let message =
-            "not supported by ringload yet: conversations of several turns; give each record a session of its own";
-        return Err(NoDataset::Mistakes(config.mistake(
-            written.at,
-            "benchmark.dataset",
-            message.to_owned(),
-        )));
-    }
     images.order = Sampler::new(sampling, images.order.entries(), seed);
     Ok(Dataset { images, untimed })
 }

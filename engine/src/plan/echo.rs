@@ -191,6 +191,15 @@ fn dataset(dataset: &Dataset) -> Value {
                 .is_some_and(|prompts| !prompts.is_empty())
                 .then_some(prompts),
         ),
+        ("turns", dataset.turns.map(length)),
+        (
+            "turn_delay",
+            dataset.turn_delay.map(|delay| match delay.stddev_ms {
+                0.0 => json!({ "value": delay.mean_ms }),
+                stddev_ms => json!({ "mean": delay.mean_ms, "stddev": stddev_ms }),
+            }),
+        ),
+        ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
     ])
 }
 
@@ -228,6 +237,7 @@ fn phase(phase: &Phase) -> Value {
             phase.limits.failed_request_threshold.map(Value::from),
         ),
         ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
+        ("users", phase.load.users().map(Value::from)),
         ("rate", constant.map(Value::from)),
         ("rate_series", points.map(|points| rate_series(points))),
         ("rate_ramp", phase.rate_ramp.map(ramp)),

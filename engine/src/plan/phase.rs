@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{AdaptivePlan, Arrival, OnCap};
+use super::{AdaptivePlan, Arrival, Conversations, OnCap};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -26,11 +26,48 @@ impl PhaseKind {
     }
 }
 
+/// What starts the turns of a phase's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnLaw {
+    /// A session is one request, and each takes a credit.
+    Single,
+    /// Every turn takes a credit: the next one once its delay since the return of the one before has passed, and before any new session.
+    Credited,
+    /// A credit begins a session. Every later turn is due a fixed time after the turn before was, or at its return if that is later.
+    Paced {
+        /// The time between turns of one user.
+        gap: Nanos,
+    },
+    /// A credit begins a session. Later turns are due at their timestamps, else after their delays, and not before the return of the turn before.
+    Scheduled {
+        /// The timestamp at which the phase starts.
+        zero: Nanos,
+    },
+}
+
+impl Arrival {
+    /// What starts the turns of sessions with these conversations.
+    pub fn turn_law(&self, conversations: &Conversations) -> TurnLaw {
+        match self {
+            Self::FixedSchedule(schedule) if conversations.has_later_turns() => {
+                TurnLaw::Scheduled { zero: schedule.zero() }
+            }
+            Self::ClosedLoop | Self::AtRate { .. } if conversations.has_later_turns() => TurnLaw::Credited,
+            Self::ClosedLoop | Self::AtRate { .. } | Self::FixedSchedule(_) => TurnLaw::Single,
+            Self::UserCentric { users, rate } => TurnLaw::Paced {
+                gap: Nanos::from_secs_f64(f64::from(*users) / rate),
+            },
+        }
+    }
+}
+
 /// What ends the sending of a phase: whichever limit comes first. Both unset means "until interrupted" (`duration: inf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StopRule {
-    /// Requests to send; arrivals that are dropped do not count. `sessions` counts here too while every session has one turn.
+    /// Requests to send; arrivals that are dropped do not count. `sessions` counts here too where every session is one request.
     pub requests: Option<u64>,
+    /// Sessions to begin; those that have begun are finished. `None` where every session is one request and takes a credit as such.
+    pub sessions: Option<u64>,
     /// Time from the start of the phase in which requests may start.
     pub duration: Option<Nanos>,
 }

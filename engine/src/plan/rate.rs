@@ -19,6 +19,13 @@ pub enum Arrival {
     },
     /// Open loop: requests start at the timestamps of the dataset.
     FixedSchedule(Schedule),
+    /// Open loop: users who each send a turn every `users / rate` seconds, whatever the server does, and are followed by others when they leave.
+    UserCentric {
+        /// Users at any time, at least 1.
+        users: u32,
+        /// Requests per second of all users together, positive and finite.
+        rate: f64,
+    },
 }
 
 impl Arrival {

@@ -9,6 +9,7 @@
 //! The body of a conversation's later turn holds the turn's own message. A session puts its history in front of that, at
 //! [`RequestImage::message`], and so makes a body of its own.
 
+use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,6 +43,29 @@ impl RequestImage {
     /// The body: what `inputs.json` shows.
     pub fn body(&self) -> &[u8] {
         &self.tail[self.tail.len() - self.body_len as usize..]
+    }
+
+    /// Whether the history of its session belongs into its body. Otherwise the request says everything itself, and is remembered by no later one.
+    pub fn has_history(&self) -> bool {
+        !self.message.is_empty()
+    }
+
+    /// The turn's own message.
+    pub fn message(&self) -> &[u8] {
+        &self.body()[self.message.start as usize..self.message.end as usize]
+    }
+
+    /// Begins the request that has `history` in front of the turn's own message: appends what takes the place of the first bytes of the tail, and
+    /// returns how many these are. `history` is messages, each with a comma behind it.
+    pub fn begin_with_history(&self, history: &[u8], out: &mut Vec<u8>) -> usize {
+        let before = &self.body()[..self.message.start as usize];
+        let length = self.body_len as usize + history.len();
+        out.reserve(64 + before.len() + history.len());
+        // Writing to memory cannot fail.
+        let _ = write!(out, "Content-Length: {length}\r\n\r\n");
+        out.extend_from_slice(before);
+        out.extend_from_slice(history);
+        self.tail.len() - self.body_len as usize + before.len()
     }
 }
 

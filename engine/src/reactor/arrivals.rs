@@ -64,11 +64,10 @@ impl<D: Driver> Core<D> {
             // The phase has sent all that it has to send.
             self.notify = true;
         }
-        let entries = self.images.entries.len() as u64;
-        let image = (u64::from(gate.first_image()) + number % entries) % entries;
         Some(Credit {
             sequence: number,
-            image: u32::try_from(image).expect("a dataset has fewer than 2^32 entries"),
+            conversation: self.images.order.entry(gate.first_position().wrapping_add(number)),
+            cancel_after: self.phases[phase].cancellations.and_then(|draws| draws.draw(number)),
             ..credit
         })
     }

@@ -1,6 +1,6 @@
 //! What a core does when operations complete, and how requests and connections end.
 
-use super::connection::{Request, State};
+use super::connection::{NONE, Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
@@ -296,25 +296,33 @@ impl<D: Driver> Core<D> {
     /// The response is complete.
     fn answered(&mut self, index: u32, in_step: bool, now: Nanos) {
         let place = self.slab.get(index);
-        let wanted = match self.connection_reuse {
-            ConnectionReuse::Pooled => true,
-            // A session has one request, so it ends here too.
-            ConnectionReuse::Never | ConnectionReuse::StickyUserSessions => false,
-        };
-        let keep = wanted && in_step && place.reader.keep_alive() && !place.sending && place.receiving;
-        match place.reader.failure() {
+        let session = place.request().session_place;
+        let fit = in_step && place.reader.keep_alive() && !place.sending && place.receiving;
+        let failure = place.reader.failure();
+        let succeeded = failure.is_none();
+        match failure {
             None => self.finish(index, Outcome::Success, 0, now),
             Some(failure) => {
                 let error = self.recorder.intern(failure::response(failure));
                 self.finish(index, Outcome::Error, error, now);
             }
         }
-        if keep {
+        let keep = match self.connection_reuse {
+            ConnectionReuse::Pooled => true,
+            // Of a session that is one request nothing is left.
+            ConnectionReuse::StickyUserSessions => succeeded && self.sessions.goes_on(session),
+            ConnectionReuse::Never => false,
+        };
+        if keep && fit {
             let place = self.slab.get(index);
             place.state = State::Idle;
             place.served += 1;
             let server = place.server;
-            self.idle.push(server, index);
+            if self.connection_reuse == ConnectionReuse::StickyUserSessions {
+                self.keep_for_session(index, session);
+            } else {
+                self.idle.push(server, index);
+            }
         } else {
             self.close(index);
         }
@@ -364,12 +372,21 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         let mut request: Request = place.request.take().expect("a request ends once");
         let server = place.server;
+        let (history_tokens, history_bytes) = match request.session_place {
+            NONE => (Some(0), 0),
+            place if self.images.entries[request.image as usize].has_history() => {
+                self.sessions.get(place).history_size()
+            }
+            _ => (Some(0), 0),
+        };
         let ending = Ending {
             outcome,
             error,
             status: place.reader.status(),
             missing_done: outcome == Outcome::Success && place.reader.missing_done(),
             usage: usage(place.reader.usage()),
+            history_tokens,
+            history_bytes,
             at: now,
         };
         self.recorder.finish(&mut request, ending);
@@ -381,8 +398,11 @@ impl<D: Driver> Core<D> {
         if self.phases[phase].sampled {
             self.leave_sample(&request, &ending);
         }
-        self.phases[phase].in_flight -= 1;
-        self.health.returned(phase, now);
+        if request.session_place == NONE {
+            self.leave_slot(phase, now);
+        } else {
+            self.turn_ended(index, &request, outcome, now);
+        }
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase)
@@ -437,13 +457,20 @@ impl<D: Driver> Core<D> {
         }
     }
 
+    /// An idle connection is no longer to be had.
     pub(super) fn forget_idle(&mut self, index: u32) {
-        let server = self.slab.get(index).server;
-        self.idle.forget(server, index);
+        let place = self.slab.get(index);
+        let server = place.server;
+        match std::mem::replace(&mut place.session, NONE) {
+            NONE => self.idle.forget(server, index),
+            session => {
+                self.sessions.get(session).take_connection();
+            }
+        }
     }
 }
 
-fn usage(counts: TokenUsage) -> Usage {
+pub(super) fn usage(counts: TokenUsage) -> Usage {
     Usage {
         prompt_tokens: counts.prompt,
         completion_tokens: counts.completion,

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::sealed::Seal;
 use crate::credit::Credit;
-use crate::http::ResponseReader;
+use crate::http::{ResponseReader, ScratchPool};
 use crate::record::GapChain;
 use crate::units::Nanos;
 
@@ -45,6 +45,14 @@ pub(super) enum State {
 pub(super) struct Request {
     /// The permission it was sent under.
     pub(super) credit: Credit,
+    /// The turn of the dataset that it sends.
+    pub(super) image: u32,
+    /// Number of its session in the phase.
+    pub(super) session: u64,
+    /// Place of that session in the core's table, [`NONE`] where every session is one request.
+    pub(super) session_place: u32,
+    /// Whether later turns carry the text of the answer.
+    pub(super) keeps_text: bool,
     /// When the schedule wanted it to start.
     pub(super) intended: Nanos,
     /// From when on nothing but the client held it back.
@@ -88,10 +96,14 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A request that starts now under `credit`.
+    /// A request that starts now under `credit` and is a session of its own.
     pub(super) fn new(credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> Self {
         Self {
             credit,
+            image: credit.conversation,
+            session: credit.sequence,
+            session_place: NONE,
+            keeps_text: false,
             intended,
             ready,
             issued: now,
@@ -127,7 +139,7 @@ impl Request {
     }
 }
 
-/// Index that means "none" in the chain of active connections.
+/// Index that means "none": in the chain of active connections, and where a session's place is expected.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One place for a connection.
@@ -146,6 +158,8 @@ pub(super) struct Connection {
     pub(super) server: u16,
     /// Requests that ended well here.
     pub(super) served: u32,
+    /// Place of the session that it waits for while idle, [`NONE`] if it waits for any request.
+    pub(super) session: u32,
     /// The request, while connecting or busy.
     pub(super) request: Option<Request>,
     pub(super) reader: ResponseReader,
@@ -167,12 +181,23 @@ impl Connection {
             sending: false,
             server: 0,
             served: 0,
+            session: NONE,
             request: None,
             reader: ResponseReader::new(),
             tls: None,
             previous: NONE,
             next: NONE,
         }
+    }
+
+    /// Takes a request, and makes the reader ready for its response.
+    pub(super) fn begin(&mut self, request: Request, scratch: &mut ScratchPool) {
+        if request.keeps_text {
+            self.reader.begin_keeping_text(scratch);
+        } else {
+            self.reader.begin(scratch);
+        }
+        self.request = Some(request);
     }
 
     /// The descriptor for an operation.

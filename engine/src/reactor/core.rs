@@ -5,38 +5,36 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::connection::{Request, State};
+use super::connection::{NONE, Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
 use super::idle::IdlePool;
+use super::opening::FAILURE_PAUSE;
 use super::pacing::{Profile, Profiles};
 use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
-use super::routes::{Route, Routes};
+use super::routes::Routes;
 use super::sealed::TlsCore;
 use super::servers::ServerTallies;
+use super::sessions::Sessions;
 use super::slab::Slab;
 use super::{CoreCounters, CorePlan, CoreReport, ReactorError, failure};
 use crate::clock;
-use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
+use crate::credit::{Cancellations, Command, Credit, Exchange, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
-use crate::plan::{ConnectionReuse, RequestImages};
-use crate::record::{ErrorDetail, FailureClass, Outcome};
+use crate::plan::{ConnectionReuse, RequestImages, TurnLaw};
+use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
-use crate::sys::socket;
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
-/// as the kernel can refuse.
-const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
 /// Longest sleep without work.
 const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 
@@ -45,14 +43,19 @@ const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 pub(super) struct PhaseRun {
     /// Credits may be taken.
     pub(super) open: bool,
-    /// Requests that may be in flight here.
-    slots: u32,
-    /// Requests in flight here.
-    pub(super) in_flight: u32,
+    /// Slots of this core.
+    pub(super) slots: u32,
+    /// Slots that are taken: by requests in flight, or by sessions that are not over.
+    pub(super) occupied: u32,
     /// A credit that is not due yet, or that waits for a connection.
-    held: Option<Credit>,
+    pub(super) held: Option<Credit>,
     /// Whether starts follow returns rather than a schedule.
-    closed_loop: bool,
+    pub(super) closed_loop: bool,
+    /// What starts the turns of its sessions.
+    pub(super) law: TurnLaw,
+    /// The number of a session that begins with the next credit.
+    pub(super) claimed: Option<u64>,
+    pub(super) cancellations: Option<Cancellations>,
     /// Its controller wants to know of every finished request.
     pub(super) sampled: bool,
     /// What its requests have to do with prefill slots.
@@ -61,6 +64,15 @@ pub(super) struct PhaseRun {
     pub(super) awaits_prefill: bool,
     /// Arrivals that find no slot are dropped.
     pub(super) drops: bool,
+}
+
+/// Whose slot a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// One that was free.
+    NewSlot,
+    /// That of its session, which holds it from its first turn to its last.
+    HeldSlot,
 }
 
 /// A reactor core.
@@ -75,6 +87,7 @@ pub(crate) struct Core<D> {
     pub(super) phases: Vec<PhaseRun>,
     pub(super) recorder: Recorder,
     pub(super) scratch: ScratchPool,
+    pub(super) sessions: Sessions,
     pub(super) cancels: Deadlines,
     pub(super) completions: Vec<Completion>,
     pub(super) images: RequestImages,
@@ -119,13 +132,18 @@ impl<D: Driver> Core<D> {
             .map(|(phase, prefill)| PhaseRun {
                 open: false,
                 slots: 0,
-                in_flight: 0,
+                occupied: 0,
                 held: None,
                 closed_loop: phase.arrival.is_closed_loop(),
                 drops: phase.drops_arrivals(),
                 sampled: phase.limits.adaptive.is_some(),
                 prefill,
                 awaits_prefill: false,
+                law: phase.arrival.turn_law(&plan.images.conversations),
+                claimed: None,
+                cancellations: phase
+                    .cancellation
+                    .map(|draw| Cancellations::new(plan.seed, &phase.name, draw.probability, draw.delay)),
             })
             .collect();
         Self {
@@ -147,6 +165,7 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
             ),
             scratch: ScratchPool::new(64, 4096),
+            sessions: Sessions::new(plan.phases.len()),
             cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),
             images: plan.images,
@@ -181,6 +200,7 @@ impl<D: Driver> Core<D> {
         let mut now = born;
         let outcome = loop {
             self.take_commands(now);
+            self.sessions.wake(now);
             self.start_requests(now);
             self.act_on_deadlines(now);
             self.submit_sends();
@@ -241,11 +261,14 @@ impl<D: Driver> Core<D> {
                         self.health.wanted(&credit, start + credit.intended, now);
                     }
                     link.acknowledge_close(phase);
+                    self.cut_sessions(phase, now);
                     self.notify = true;
                     self.choose_profile();
                 }
                 Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
                 Command::Ended { phase } => {
+                    self.phases[phase.index()].open = false;
+                    self.cut_sessions(phase, now);
                     let parts = parts(&mut self.driver, &self.recorder);
                     self.health.ended(phase.index(), now, parts);
                 }
@@ -264,7 +287,11 @@ impl<D: Driver> Core<D> {
     fn start_requests(&mut self, now: Nanos) {
         self.ramp.begin_turn();
         for index in 0..self.phases.len() {
-            while self.phases[index].open && self.phases[index].in_flight < self.phases[index].slots {
+            if self.phases[index].law != TurnLaw::Single {
+                self.start_turns(index, now);
+                continue;
+            }
+            while self.phases[index].open && self.phases[index].occupied < self.phases[index].slots {
                 let Some(credit) = self.next_arrival(index) else { break };
                 let gate = &self.exchange.gates[index];
                 let intended = gate.start() + credit.intended;
@@ -310,18 +337,25 @@ impl<D: Driver> Core<D> {
         self.begin(credit, wanted.unwrap_or(now), ready, now)
     }
 
+    /// Starts a request that is a session of its own; `false` as above.
     pub(super) fn begin(&mut self, credit: Credit, intended: Nanos, ready: Nanos, now: Nanos) -> bool {
-        let mut request = Request::new(credit, intended, ready, now);
-        request.in_prefill = self.phases[credit.phase.index()].prefill != PrefillRule::Free;
-        let server = self.servers.of(&credit);
-        if let Some(index) = self.idle.pop(server) {
+        let request = Request::new(credit, intended, ready, now);
+        self.dispatch(request, None, Start::NewSlot, now)
+    }
+
+    /// Puts a request on the connection that was kept for it, else on an idle one, else on a new one; `false` as above.
+    pub(super) fn dispatch(&mut self, mut request: Request, kept: Option<u32>, slot: Start, now: Nanos) -> bool {
+        let phase = request.credit.phase;
+        request.in_prefill = self.phases[phase.index()].prefill != PrefillRule::Free;
+        let server = self.servers.of(phase, request.session);
+        if let Some(index) = kept.or_else(|| self.idle.pop(server)) {
             request.connection_reused = true;
-            self.account_start(credit.phase);
+            self.account_start(phase, slot);
             self.slab.link(index);
             let place = self.slab.get(index);
+            place.session = NONE;
             place.state = State::Busy;
-            place.request = Some(request);
-            place.reader.begin(&mut self.scratch);
+            place.begin(request, &mut self.scratch);
             self.to_send.push_back(index);
             return true;
         }
@@ -336,51 +370,29 @@ impl<D: Driver> Core<D> {
         if self.connect_failing {
             self.paused_until = now + FAILURE_PAUSE;
         }
-        self.account_start(credit.phase);
+        self.account_start(phase, slot);
         self.slab.link(index);
         self.connect(index, request, now);
         true
     }
 
-    fn account_start(&mut self, phase: PhaseId) {
+    fn account_start(&mut self, phase: PhaseId, slot: Start) {
         self.progressed = true;
-        self.phases[phase.index()].in_flight += 1;
-        self.health.started(phase.index());
+        if slot == Start::NewSlot {
+            self.phases[phase.index()].occupied += 1;
+            self.health.took_slot(phase.index());
+        }
+        self.health.started();
         self.exchange.links[self.id.index()]
             .progress
             .phase(phase.index())
             .count_sent();
     }
 
-    /// Opens a connection for `request` in the claimed place `index`.
-    pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
-        let place = self.slab.get(index);
-        place.request = Some(request);
-        place.reader.begin(&mut self.scratch);
-        place.state = State::Connecting;
-        let route = self.routes.next(place.server);
-        match open_socket(&route) {
-            Ok(socket) => {
-                place.socket = Some(socket);
-                place.operations += 1;
-                let (generation, socket) = (place.generation, place.raw_socket());
-                self.ramp.opened();
-                self.driver.connect(index, generation, socket, route.peer);
-            }
-            Err(detail) => self.connect_failed(index, detail, now),
-        }
-    }
-
-    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
-        self.connect_failing = true;
-        self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        let phase = self.slab.get(index).request().credit.phase.index();
-        match detail.class {
-            FailureClass::LocalPortsExhausted => self.health.window(phase).local_ports_exhausted += 1,
-            FailureClass::DescriptorsExhausted => self.health.window(phase).descriptors_exhausted += 1,
-            _ => {}
-        }
-        self.fail(index, Outcome::Error, detail, now);
+    /// A slot of a phase is free again.
+    pub(super) fn leave_slot(&mut self, phase: usize, now: Nanos) {
+        self.phases[phase].occupied -= 1;
+        self.health.left_slot(phase, now);
     }
 
     fn act_on_deadlines(&mut self, now: Nanos) {
@@ -419,10 +431,22 @@ impl<D: Driver> Core<D> {
             if request.connected == Nanos::ZERO && !request.resent {
                 request.start = now;
             }
-            let (phase, sequence, image) = (request.credit.phase, request.credit.sequence, request.credit.image);
-            let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, sequence));
+            let (phase, sequence, session) = (request.credit.phase, request.credit.sequence, request.session);
+            let (request_id, session_id) = (self.ids.request(phase, sequence), self.ids.session(phase, session));
+            let (image, session_place) = (request.image, request.session_place);
+            let insert = |out: &mut Vec<u8>| {
+                if session_place == NONE {
+                    return 0;
+                }
+                let history = self.sessions.get(session_place).history();
+                let image = &self.images.entries[image as usize];
+                if history.is_empty() || !image.has_history() {
+                    return 0;
+                }
+                image.begin_with_history(history, out)
+            };
             let block = &self.images.ids;
-            self.driver.prepare_request(index, place.server, image, |out| {
+            self.driver.prepare_request(index, place.server, image, insert, |out| {
                 http::patch_ids(
                     &block.template,
                     block.request_id_at,
@@ -480,19 +504,15 @@ impl<D: Driver> Core<D> {
             self.health.waits(now, Nanos::ZERO);
             return self.driver.turn(Nanos::ZERO, &mut self.completions);
         }
-        let hungry = self
-            .phases
-            .iter()
-            .any(|run| run.open && run.held.is_none() && run.in_flight < run.slots);
+        let hungry = (0..self.phases.len()).any(|phase| self.phases[phase].held.is_none() && self.wants_credit(phase));
         link.announce_sleep(hungry);
+        let fed = |phase: usize| {
+            let has_credit = !self.exchange.gates[phase].is_empty();
+            has_credit && self.phases[phase].held.is_none() && self.wants_credit(phase)
+        };
         let work = !link.is_quiet()
             || (self.in_line && self.exchange.prefill.has_grant(self.id.index()))
-            || (hungry
-                && self
-                    .phases
-                    .iter()
-                    .zip(&self.exchange.gates)
-                    .any(|(run, gate)| run.wants(gate)));
+            || (hungry && (0..self.phases.len()).any(fed));
         let wait = if work { Nanos::ZERO } else { span.min(IDLE_WAIT) };
         self.health.waits(now, wait);
         let outcome = self.driver.turn(wait, &mut self.completions);
@@ -511,10 +531,15 @@ impl<D: Driver> Core<D> {
                 .map_or(Nanos::MAX, |request| request.issued);
             next = next.min(start + self.request_timeout);
         }
-        for (run, gate) in self.phases.iter().zip(&self.exchange.gates) {
+        if let Some(due) = self.sessions.next_due() {
+            next = next.min(due);
+        }
+        for (phase, (run, gate)) in self.phases.iter().zip(&self.exchange.gates).enumerate() {
+            if let Some(at) = self.next_turn(phase) {
+                next = next.min(at);
+            }
             // Who waits for a prefill slot is woken when there is one.
-            let may_start = run.open && run.in_flight < run.slots && !run.awaits_prefill;
-            let Some(held) = run.held.filter(|_| may_start) else {
+            let Some(held) = run.held.filter(|_| !run.awaits_prefill && self.wants_credit(phase)) else {
                 continue;
             };
             let due = if run.closed_loop {
@@ -532,11 +557,11 @@ impl<D: Driver> Core<D> {
 
     /// Whether requests are in flight, or wait for their time.
     fn is_loaded(&self) -> bool {
-        self.slab.active() > 0 || self.phases.iter().any(|run| run.open && run.held.is_some())
+        self.slab.active() > 0 || self.sessions.any() || self.phases.iter().any(|run| run.open && run.held.is_some())
     }
 
     /// Whether a request could start now.
-    fn has_place(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         self.idle.serves_all() || (self.slab.has_room() && self.ramp.has_room())
     }
 
@@ -560,26 +585,10 @@ impl<D: Driver> Core<D> {
     }
 }
 
-/// A socket for that way, bound to its source.
-fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
-    let errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
-    let socket = socket::stream_socket(route.to).map_err(|error| failure::connecting(errno(error)))?;
-    if let Some(source) = route.from {
-        socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
-    }
-    Ok(socket)
-}
-
 /// What the parts of a core have counted so far.
 fn parts(driver: &mut impl Driver, recorder: &Recorder) -> Parts {
     Parts {
         driver: driver.counters(),
         journal_waits: recorder.journal_waits(),
-    }
-}
-
-impl PhaseRun {
-    fn wants(&self, gate: &PhaseGate) -> bool {
-        self.open && self.held.is_none() && self.in_flight < self.slots && !gate.is_empty()
     }
 }

@@ -1,6 +1,7 @@
 //! Instants at which a core must act on a connection although nothing arrived.
 //!
-//! Planned disconnects live here, and with TLS the last second of a connection after one. Request timeouts do not: all requests of a run have the same timeout, so the slab's chain of starts is already
+//! Planned disconnects live here, with TLS the last second of a connection after one, and in a heap of their own the next turns of sessions, which
+//! are numbered like connections. Request timeouts do not: all requests of a run have the same timeout, so the slab's chain of starts is already
 //! in the order of the timeouts, at constant cost, and the drain needs that chain anyway.
 
 use crate::units::Nanos;
@@ -18,7 +19,7 @@ struct Entry {
 /// of a request that ended early goes with it. A heap without removal would keep it until it is due: 100,000 of them at 10,000 requests per
 /// second and a delay of ten seconds.
 ///
-/// Bounded by the number of connections; nothing is allocated after the start. Setting, moving and removing cost O(log n). A timer wheel
+/// Bounded by the number of connections; nothing is allocated after the start, unless the table of sessions grows. Setting, moving and removing cost O(log n). A timer wheel
 /// would be cheaper for many thousand entries, and would round every deadline to its slots.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
@@ -29,6 +30,10 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
+    /// What a deadline takes.
+    #[cfg(test)]
+    pub(super) const BYTES_EACH: usize = std::mem::size_of::<Entry>() + std::mem::size_of::<u32>();
+
     /// Room for one deadline of each of `connections` connections.
     pub(crate) fn new(connections: usize) -> Self {
         assert!(u32::try_from(connections).is_ok(), "connection numbers are 32 bits");
@@ -36,6 +41,12 @@ impl Deadlines {
             heap: Vec::with_capacity(connections),
             places: vec![0; connections],
         }
+    }
+
+    /// Makes room for one deadline of each of `connections` connections, where there was room for fewer.
+    pub(crate) fn grow(&mut self, connections: usize) {
+        assert!(u32::try_from(connections).is_ok(), "connection numbers are 32 bits");
+        self.places.resize(connections, 0);
     }
 
     /// Sets the deadline of a connection; an earlier one is replaced.

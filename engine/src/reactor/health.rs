@@ -218,14 +218,18 @@ impl Health {
         }
     }
 
-    /// A request took a slot.
-    pub(super) fn started(&mut self, phase: usize) {
+    /// A request started.
+    pub(super) fn started(&mut self) {
         self.worked = true;
+    }
+
+    /// A request or a session took a slot.
+    pub(super) fn took_slot(&mut self, phase: usize) {
         self.phases[phase].free.left.pop_front();
     }
 
-    /// A request left its slot.
-    pub(super) fn returned(&mut self, phase: usize, now: Nanos) {
+    /// A request or a session left its slot.
+    pub(super) fn left_slot(&mut self, phase: usize, now: Nanos) {
         self.phases[phase].free.add(now);
     }
 
@@ -327,12 +331,12 @@ mod tests {
             ms(40),
             "the first of a slot"
         );
-        health.started(0);
-        health.started(0);
-        health.returned(0, ms(50));
-        health.returned(0, ms(60));
+        health.took_slot(0);
+        health.took_slot(0);
+        health.left_slot(0, ms(50));
+        health.left_slot(0, ms(60));
         assert_eq!(health.ready(0, None, Nanos::ZERO, ms(70)), ms(50));
-        health.started(0);
+        health.took_slot(0);
         assert_eq!(health.ready(0, None, Nanos::ZERO, ms(70)), ms(60));
         assert_eq!(health.ready(0, None, ms(65), ms(70)), ms(65), "it paused on purpose");
     }
@@ -341,8 +345,8 @@ mod tests {
     fn an_arrival_waits_for_the_client_from_its_time_or_from_its_slot() {
         let (mut health, _) = open(Some(1));
         assert_eq!(health.ready(0, Some(ms(30)), Nanos::ZERO, ms(40)), ms(30));
-        health.started(0);
-        health.returned(0, ms(90));
+        health.took_slot(0);
+        health.left_slot(0, ms(90));
         assert_eq!(
             health.ready(0, Some(ms(35)), Nanos::ZERO, ms(91)),
             ms(90),
@@ -350,26 +354,26 @@ mod tests {
         );
         assert_eq!(health.ready(0, Some(ms(120)), Nanos::ZERO, ms(121)), ms(120));
         let (mut unlimited, _) = open(None);
-        unlimited.started(0);
-        unlimited.returned(0, ms(90));
+        unlimited.took_slot(0);
+        unlimited.left_slot(0, ms(90));
         assert_eq!(unlimited.ready(0, Some(ms(35)), Nanos::ZERO, ms(91)), ms(35));
     }
 
     #[test]
     fn slots_of_a_limit_that_fell_are_not_waited_for() {
         let (mut health, _) = open(Some(4));
-        (0..3).for_each(|_| health.started(0));
+        (0..3).for_each(|_| health.took_slot(0));
         // One free, three held: of three slots that go, one is free and two go with their requests.
         health.granted(0, (1, ms(20)), ms(20), Parts::default);
-        health.returned(0, ms(30));
-        health.returned(0, ms(40));
-        health.returned(0, ms(50));
+        health.left_slot(0, ms(30));
+        health.left_slot(0, ms(40));
+        health.left_slot(0, ms(50));
         assert_eq!(
             health.ready(0, None, Nanos::ZERO, ms(60)),
             ms(50),
             "the slot that is left"
         );
-        health.started(0);
+        health.took_slot(0);
         health.granted(0, (2, ms(70)), ms(70), Parts::default);
         assert_eq!(
             health.ready(0, None, Nanos::ZERO, ms(80)),
@@ -386,14 +390,14 @@ mod tests {
         health.granted(0, (1, ms(10)), ms(11), Parts::default);
         assert!(health.found_no_slot(0, ms(9)), "the phase had none yet");
         assert!(!health.found_no_slot(0, ms(10)));
-        health.started(0);
+        health.took_slot(0);
         health.granted(0, (2, ms(30)), ms(31), Parts::default);
         assert!(health.found_no_slot(0, ms(29)) && !health.found_no_slot(0, ms(30)));
-        health.started(0);
-        health.returned(0, ms(50));
-        health.returned(0, ms(60));
+        health.took_slot(0);
+        health.left_slot(0, ms(50));
+        health.left_slot(0, ms(60));
         assert!(health.found_no_slot(0, ms(49)) && !health.found_no_slot(0, ms(50)));
-        health.started(0);
+        health.took_slot(0);
         assert!(health.found_no_slot(0, ms(59)), "the slot that is left came later");
         assert_eq!(
             health.ready(0, Some(ms(55)), Nanos::ZERO, ms(61)),
@@ -408,7 +412,7 @@ mod tests {
         let room = health.phases[0].free.left.capacity();
         for round in 0..100 {
             health.granted(0, (3, ms(round)), ms(round), Parts::default);
-            health.returned(0, ms(round));
+            health.left_slot(0, ms(round));
         }
         assert_eq!(health.phases[0].free.left.len(), 3);
         assert_eq!(health.phases[0].free.left.capacity(), room);
@@ -459,7 +463,8 @@ mod tests {
     fn a_request_that_waited_for_a_place_is_counted_once() {
         let credit = |sequence| Credit {
             phase: PhaseId(0),
-            image: 0,
+            conversation: 0,
+            turns: u32::MAX,
             sequence,
             intended: Nanos::ZERO,
             cancel_after: None,

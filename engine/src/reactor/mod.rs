@@ -10,6 +10,7 @@ mod deadline;
 mod failure;
 mod health;
 mod idle;
+mod opening;
 mod pacing;
 mod prefill;
 mod ramp;
@@ -17,7 +18,9 @@ mod recorder;
 mod routes;
 mod sealed;
 mod servers;
+mod sessions;
 mod slab;
+mod turns;
 
 use std::io;
 use std::sync::Arc;
@@ -60,6 +63,8 @@ pub(crate) struct CorePlan {
     pub(crate) images: RequestImages,
     /// Identities of requests.
     pub(crate) ids: RequestIds,
+    /// Root of random draws.
+    pub(crate) seed: u64,
     /// Where to connect, and from where.
     pub(crate) routes: Routes,
     /// Most connects at once whose outcome is open.

@@ -37,7 +37,7 @@ pub(super) fn rules(phases: &[PhasePlan]) -> impl Iterator<Item = PrefillRule> {
 impl<D: Driver> Core<D> {
     /// Takes a prefill slot for a request that is about to start; since when it was there for it, or zero if it did not wait. `None`: there is
     /// none, and this core stands in line from now on unless the arrival is to be dropped.
-    fn take_prefill(&mut self, phase: PhaseId, now: Nanos) -> Option<Nanos> {
+    pub(super) fn take_prefill(&mut self, phase: PhaseId, now: Nanos) -> Option<Nanos> {
         let run = &mut self.phases[phase.index()];
         if run.prefill == PrefillRule::Counted {
             self.exchange.prefill.count();

@@ -18,6 +18,9 @@ pub(super) struct Ending {
     pub(super) status: u16,
     pub(super) missing_done: bool,
     pub(super) usage: Usage,
+    /// Of the session's earlier turns; 0 without any.
+    pub(super) history_tokens: Option<u32>,
+    pub(super) history_bytes: u32,
     pub(super) at: Nanos,
 }
 
@@ -76,7 +79,10 @@ impl Recorder {
             core: self.core,
             outcome: ending.outcome,
             sequence: request.credit.sequence,
-            image: request.credit.image,
+            session: request.session,
+            image: request.image,
+            history_tokens: ending.history_tokens,
+            history_bytes: ending.history_bytes,
             error: ending.error,
             status: ending.status,
             connection_reused: request.connection_reused,
@@ -119,8 +125,9 @@ impl Recorder {
         }
         let latency = record.last_content.since(record.start);
         histograms.record(Family::RequestLatency, latency.0);
-        if let Some(tokens) = self.images.entries[record.image as usize].input_tokens {
-            histograms.record(Family::InputTokens, u64::from(tokens));
+        let own = self.images.entries[record.image as usize].input_tokens;
+        if let (Some(own), Some(history)) = (own, record.history_tokens) {
+            histograms.record(Family::InputTokens, u64::from(own) + u64::from(history));
         }
         let output = record.usage.completion_tokens;
         if let Some(tokens) = output {

@@ -68,7 +68,7 @@ impl Seal {
 }
 
 /// Appends to `piece` what the parts hold from byte `from` on, up to the size of a piece.
-fn gather(parts: [&[u8]; 3], from: usize, piece: &mut Vec<u8>) {
+fn gather(parts: [&[u8]; 4], from: usize, piece: &mut Vec<u8>) {
     let mut skip = from;
     for part in parts {
         let start = skip.min(part.len());
@@ -292,14 +292,14 @@ mod tests {
 
     #[test]
     fn pieces_are_the_request_in_order() {
-        let parts = [vec![1u8; 100], vec![2; 7], vec![3; 3 * PIECE_BYTES]];
+        let parts = [vec![1u8; 100], vec![2; 7], Vec::new(), vec![3; 3 * PIECE_BYTES]];
         let whole = parts.concat();
         for start in [0, 1, 99, 100, 103, 107, 5_000, PIECE_BYTES, whole.len() - 1] {
             let mut from = start;
             let mut gathered = Vec::new();
             while from < whole.len() {
                 let mut piece = Vec::new();
-                gather([&parts[0], &parts[1], &parts[2]], from, &mut piece);
+                gather([&parts[0], &parts[1], &parts[2], &parts[3]], from, &mut piece);
                 assert!(piece.len() == PIECE_BYTES || from + piece.len() == whole.len());
                 from += piece.len();
                 gathered.extend(piece);

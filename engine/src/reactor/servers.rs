@@ -1,7 +1,7 @@
 //! Several servers behind one load: which request goes where, and what becomes of it.
 
 use super::core::Core;
-use crate::credit::Credit;
+use crate::id::PhaseId;
 use crate::record::{Outcome, ServerCounts};
 use crate::sys::driver::Driver;
 
@@ -20,13 +20,13 @@ impl ServerTallies {
         }
     }
 
-    /// The server of a request: sessions take them in turn, whichever core they are on. Each phase begins one further, so that short phases do not
-    /// all go to the first.
-    pub(super) fn of(&self, credit: &Credit) -> u16 {
+    /// The server of a session: they take them in turn, whichever core they are on. Each phase begins one further, so that short phases do not all
+    /// go to the first.
+    pub(super) fn of(&self, phase: PhaseId, session: u64) -> u16 {
         if self.servers == 1 {
             return 0;
         }
-        let turn = credit.sequence.wrapping_add(u64::from(credit.phase.0));
+        let turn = session.wrapping_add(u64::from(phase.0));
         (turn % u64::from(self.servers)) as u16
     }
 
@@ -69,25 +69,13 @@ impl<D: Driver> Core<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::PhaseId;
-    use crate::units::Nanos;
-
-    fn credit(phase: u16, sequence: u64) -> Credit {
-        Credit {
-            phase: PhaseId(phase),
-            image: 0,
-            sequence,
-            intended: Nanos::ZERO,
-            cancel_after: None,
-        }
-    }
 
     #[test]
     fn requests_take_servers_in_turn_and_phases_begin_one_further() {
         let tallies = ServerTallies::new(2, 3);
-        let servers = |phase| [0, 1, 2, 3].map(|sequence| tallies.of(&credit(phase, sequence)));
+        let servers = |phase| [0, 1, 2, 3].map(|sequence| tallies.of(PhaseId(phase), sequence));
         assert_eq!((servers(0), servers(1)), ([0, 1, 2, 0], [1, 2, 0, 1]));
-        assert_eq!(ServerTallies::new(2, 1).of(&credit(1, 7)), 0);
+        assert_eq!(ServerTallies::new(2, 1).of(PhaseId(1), 7), 0);
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Slab {
         place.request = None;
         place.tls = None;
         place.served = 0;
+        place.session = NONE;
         place.receiving = false;
         place.sending = false;
         self.free.push(index);

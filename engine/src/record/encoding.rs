@@ -1,8 +1,9 @@
 //! Records as bytes: how they leave a core and how they are read back.
 //!
-//! Little-endian, in this order: length of the rest (u32); phase, core, status (u16 each); outcome, flags (u8 each); sequence (u64); image, error,
-//! content events, bytes sent, chunks received (u32 each); bytes received (u64); eleven times (u64 each, the order of the struct's fields); five
-//! token counts (u32 each, `u32::MAX` for "absent"); then the gaps as LEB128 varints, as many as fill the length.
+//! Little-endian, in this order: length of the rest (u32); phase, core, status (u16 each); outcome, flags (u8 each); sequence, session (u64
+//! each); image, history tokens, history bytes, error, content events, bytes sent, chunks received (u32 each); bytes received (u64); eleven times (u64 each,
+//! the order of the struct's fields); five token counts (u32 each); then the gaps as LEB128 varints, as many as fill the length. A token count
+//! of `u32::MAX` is absent.
 
 use super::outcome::Outcome;
 use super::request_record::{DecodeError, RequestRecord, Usage};
@@ -10,7 +11,7 @@ use crate::id::{CoreId, PhaseId};
 use crate::units::Nanos;
 
 /// Bytes of a record without gaps, its length field included.
-pub(crate) const FIXED_BYTES: usize = 4 + 3 * 2 + 2 + 8 + 5 * 4 + 8 + 11 * 8 + 5 * 4;
+pub(crate) const FIXED_BYTES: usize = 4 + 3 * 2 + 2 + 2 * 8 + 7 * 4 + 8 + 11 * 8 + 5 * 4;
 
 const REUSED: u8 = 1;
 const RESENT: u8 = 2;
@@ -59,8 +60,11 @@ pub(crate) fn encode<'a>(record: &RequestRecord, gaps: impl Iterator<Item = &'a 
         flag(record.connection_reused, REUSED) | flag(record.resent, RESENT) | flag(record.missing_done, MISSING_DONE),
     );
     out.extend_from_slice(&record.sequence.to_le_bytes());
+    out.extend_from_slice(&record.session.to_le_bytes());
     for value in [
         record.image,
+        record.history_tokens.unwrap_or(ABSENT),
+        record.history_bytes,
         record.error,
         record.content_events,
         record.bytes_sent,
@@ -169,7 +173,10 @@ impl Fields<'_> {
             resent: flags & RESENT != 0,
             missing_done: flags & MISSING_DONE != 0,
             sequence: self.u64(),
+            session: self.u64(),
             image: self.u32(),
+            history_tokens: self.count(),
+            history_bytes: self.u32(),
             error: self.u32(),
             content_events: self.u32(),
             bytes_sent: self.u32(),
@@ -216,6 +223,7 @@ mod tests {
             ids in any::<(u16, u16, u16, u8)>(),
             flags in any::<(bool, bool, bool)>(),
             numbers in any::<(u64, u32, u32, u32, u32, u32, u64)>(),
+            session in any::<(u64, Option<u16>, u32)>(),
             times in any::<[u64; 11]>(),
             counts in any::<[Option<u16>; 5]>(),
             gaps in proptest::collection::vec(any::<u64>(), 0..40),
@@ -225,7 +233,8 @@ mod tests {
                 phase: PhaseId(ids.0), core: CoreId(ids.1), status: ids.2,
                 outcome: Outcome::ALL[usize::from(ids.3 % 4)],
                 connection_reused: flags.0, resent: flags.1, missing_done: flags.2,
-                sequence: numbers.0, image: numbers.1, error: numbers.2, content_events: numbers.3,
+                sequence: numbers.0, session: session.0, image: numbers.1, history_tokens: session.1.map(u32::from),
+                history_bytes: session.2, error: numbers.2, content_events: numbers.3,
                 bytes_sent: numbers.4, chunks_received: numbers.5, bytes_received: numbers.6,
                 intended: Nanos(times[0]), issued: Nanos(times[1]), start: Nanos(times[2]), connected: Nanos(times[3]),
                 send_end: Nanos(times[4]), first_byte: Nanos(times[5]), head: Nanos(times[6]),

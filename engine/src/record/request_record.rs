@@ -32,8 +32,14 @@ pub struct RequestRecord {
     pub outcome: Outcome,
     /// Issue number within the phase, from 0 (`session_num`).
     pub sequence: u64,
-    /// Dataset entry that was sent.
+    /// Number of the session within the phase, from 0: where each has one request, the same as `sequence`.
+    pub session: u64,
+    /// Turn of the dataset that was sent.
     pub image: u32,
+    /// Tokens of the session's earlier turns, that is of its messages and of the answers to them; `None` if a server did not count one.
+    pub history_tokens: Option<u32>,
+    /// Bytes of those in the body, beside the turn's own.
+    pub history_bytes: u32,
     /// Index into the core's [`ErrorTable`](super::ErrorTable); meaningful unless the outcome is a success.
     pub error: u32,
     /// HTTP status, 0 if no head arrived.

@@ -73,11 +73,16 @@ pub struct ClientNotes {
 /// Successful requests of one phase, field by field.
 ///
 /// Nine spans, three token counts, image, reads and bytes at 4 bytes each and the reuse flag make 61 bytes; the delay in
-/// `issue_delays` makes it 65. Reasoning and cache counts cost 4 more each once a server reports them.
+/// `issue_delays` makes it 65. Reasoning and cache counts cost 4 more each once a server reports them, and so do
+/// the two columns of later turns once there is one.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     reused: Vec<bool>,
     image: Vec<u32>,
+    /// Input tokens of later turns; what a first turn has is in its image.
+    later_input: Column,
+    /// Bytes of their history.
+    history_bytes: Column,
     latency: Column,
     first_content: Column,
     second_content_gap: Column,
@@ -104,6 +109,10 @@ impl Rows {
     fn push(&mut self, image: u32, view: &RecordView<'_>, streaming: bool) {
         self.reused.push(view.connection_reused());
         self.image.push(image);
+        let later = view.input_tokens().filter(|_| !view.image().is_first);
+        self.later_input.push(later);
+        self.history_bytes
+            .push(Some(view.history_bytes()).filter(|&bytes| bytes > 0));
         self.latency.push(Some(view.latency()));
         if streaming {
             self.first_content.push(view.first_content());
@@ -212,6 +221,18 @@ impl Fields for Row<'_> {
         self.rows.cache_read_tokens.get(self.at)
     }
 
+    fn input_tokens(&self) -> Option<u64> {
+        let image = self.image();
+        if image.is_first {
+            return image.input_tokens.map(u64::from);
+        }
+        self.rows.later_input.get(self.at)
+    }
+
+    fn history_bytes(&self) -> u64 {
+        self.rows.history_bytes.get(self.at).unwrap_or(0)
+    }
+
     fn image(&self) -> ImageFacts {
         self.images[self.rows.image[self.at] as usize]
     }
@@ -297,7 +318,7 @@ impl Collector {
                 }
                 phase.errors.add(record, errors);
                 if exact {
-                    phase.error_inputs.push(image.input_tokens.map(u64::from));
+                    phase.error_inputs.push(RecordView { record, image }.input_tokens());
                 }
             }
             Outcome::Truncated => phase.seen.truncated += 1,

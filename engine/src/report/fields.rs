@@ -42,18 +42,24 @@ pub(crate) trait Fields {
     fn reasoning_tokens(&self) -> Option<u64>;
     /// Input tokens from the server's prefix cache.
     fn cache_read_tokens(&self) -> Option<u64>;
-    /// Facts of the dataset entry that was sent.
+    /// Tokens of the whole input, earlier turns of the session included, where known.
+    fn input_tokens(&self) -> Option<u64>;
+    /// Bytes of earlier turns in the body.
+    fn history_bytes(&self) -> u64;
+    /// Facts of the turn of the dataset that was sent.
     fn image(&self) -> ImageFacts;
 }
 
-/// What the report needs of a dataset entry.
+/// What the report needs of a turn of the dataset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageFacts {
-    /// Input tokens, where known without a tokenizer.
+    /// Tokens of its own message, where known without a tokenizer.
     pub(crate) input_tokens: Option<u32>,
+    /// Whether it is the first of its conversation, and so has no history.
+    pub(crate) is_first: bool,
     /// Output tokens asked for.
     pub(crate) requested_tokens: Option<u32>,
-    /// Bytes of the body.
+    /// Bytes of the body without history.
     pub(crate) body_bytes: u32,
 }
 
@@ -61,6 +67,7 @@ impl ImageFacts {
     pub(crate) fn of(image: &RequestImage) -> Self {
         Self {
             input_tokens: image.input_tokens,
+            is_first: image.turn == 0,
             requested_tokens: image.requested_output_tokens,
             body_bytes: image.body_len,
         }
@@ -148,6 +155,15 @@ impl Fields for RecordView<'_> {
 
     fn cache_read_tokens(&self) -> Option<u64> {
         self.record.usage.cache_read_tokens.map(u64::from)
+    }
+
+    fn input_tokens(&self) -> Option<u64> {
+        let own = self.image.input_tokens?;
+        Some(u64::from(own) + u64::from(self.record.history_tokens?))
+    }
+
+    fn history_bytes(&self) -> u64 {
+        u64::from(self.record.history_bytes)
     }
 
     fn image(&self) -> ImageFacts {

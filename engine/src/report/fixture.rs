@@ -58,6 +58,7 @@ pub(crate) fn plan() -> Plan {
     };
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
+        trial: 0,
         seed: 42,
         models: vec!["m".to_owned()],
         endpoint: EndpointPlan {
@@ -121,7 +122,10 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
         core: CoreId(3),
         outcome: Outcome::Success,
         sequence,
+        session: sequence,
         image: (sequence % 2) as u32,
+        history_tokens: Some(0),
+        history_bytes: 0,
         error: 0,
         status: 200,
         connection_reused: false,

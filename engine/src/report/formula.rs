@@ -91,7 +91,7 @@ pub(super) fn e2e_normalized_latency(r: &impl Fields) -> Option<f64> {
 }
 
 pub(super) fn input_sequence_length(r: &impl Fields) -> Option<f64> {
-    r.image().input_tokens.map(f64::from)
+    number(r.input_tokens()?)
 }
 
 pub(super) fn output_sequence_length(r: &impl Fields) -> Option<f64> {
@@ -177,7 +177,7 @@ pub(super) fn connection_reused(r: &impl Fields) -> Option<f64> {
 }
 
 pub(super) fn data_sent(r: &impl Fields) -> Option<f64> {
-    Some(f64::from(r.image().body_bytes))
+    Some(f64::from(r.image().body_bytes) + r.history_bytes() as f64)
 }
 
 pub(super) fn data_received(r: &impl Fields) -> Option<f64> {

@@ -26,7 +26,7 @@ mod validity_tests;
 pub use collector::{ClientNotes, Collector};
 pub use distribution::{Distribution, PERCENTILES};
 pub use errors::ErrorCount;
-pub(crate) use fields::{ImageFacts, RecordView};
+pub(crate) use fields::{Fields, ImageFacts, RecordView};
 pub(crate) use metric::{Formula, Kind};
 pub use metric::{Group, METRICS, Metric, Unit, metric};
 pub use scope::{Measured, ScopeReport, Value, Window};

@@ -98,7 +98,7 @@ impl Lines<'_> {
     fn append(&self, record: &RequestRecord, out: &mut Vec<u8>) {
         let text = |(high, low)| format_uuid(high, low);
         let request = text(self.ids.request(record.phase, record.sequence));
-        let session = text(self.ids.session(record.phase, record.sequence));
+        let session = text(self.ids.session(record.phase, record.session));
         self.lines
             .append(record, self.errors(record), (&request, &session), out);
     }

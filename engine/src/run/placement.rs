@@ -142,6 +142,7 @@ mod tests {
             concurrency: concurrency.and_then(NonZeroU32::new),
             stop: StopRule {
                 requests: None,
+                sessions: None,
                 duration: Some(Nanos::from_secs(1)),
             },
             drain: DrainRule::WhileProgressing,

@@ -152,6 +152,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connections: host.placement.connections_per_core,
             images: plan.requests.clone(),
             ids: RequestIds::new(&plan.benchmark_id),
+            seed: plan.seed,
             routes: routes.clone().beginning_at(index),
             connects_in_flight: connects_in_flight(count),
             connection_reuse: plan.endpoint.connection_reuse,

@@ -57,8 +57,8 @@ pub(crate) struct BufferId(pub(super) u16);
 
 /// What a connection's own bytes for the wire are made of.
 pub(crate) struct OwnBytes<'a> {
-    /// The prepared request, in its three parts.
-    pub(crate) request: [&'a [u8]; 3],
+    /// The prepared request, in its parts.
+    pub(crate) request: [&'a [u8]; 4],
     /// The bytes themselves: the core writes them, the driver keeps them in place while they are sent.
     pub(crate) outgoing: &'a mut Vec<u8>,
 }
@@ -93,12 +93,14 @@ pub(crate) trait Driver {
     /// Counts and re-arms a receive that ended although the connection goes on.
     fn receive_again(&mut self, index: u32, generation: u32, socket: RawFd);
 
-    /// Makes the id block of a connection's next request, which begins with the head of that number. `write` fills the block and returns its length.
+    /// Makes a connection's next request of an image, which begins with the head of that number. `insert` appends what takes the place of the first bytes of the image's tail, and returns how
+    /// many these are: none, and 0, for a request that is sent as it was rendered. `write` fills the id block and returns its length.
     fn prepare_request(
         &mut self,
         index: u32,
         head: u16,
         image: u32,
+        insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
     );
 

@@ -1,7 +1,8 @@
 //! What is sent, as the kernel wants it: one run of bytes, or a message header that points at pieces.
 //!
-//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared by all to one server), the slot's own id block, and the tail of the
-//! dataset entry (shared); or bytes that the connection made itself, in a buffer of the slot's.
+//! A slot belongs to a connection index. It sends a request, whose pieces are the head (shared by all to one server), the slot's own id block, what
+//! the request alone has in front of its tail (a session's history; mostly nothing), and the tail of the dataset entry (shared) or the end of it;
+//! or bytes that the connection made itself, in a buffer of the slot's.
 //!
 //! A request that fits is first put together in a stage: a small aligned buffer that a send holds until it completes. The kernel copies a row of
 //! unaligned pieces more slowly than one aligned run: with stages a request of 1 KB costs 2 % less processor time. A send on a socket
@@ -48,11 +49,15 @@ struct Stage([u8; STAGE_BYTES]);
 
 struct SendSlot {
     message: libc::msghdr,
-    vectors: [libc::iovec; 3],
+    vectors: [libc::iovec; 4],
     id_block: [u8; ID_BLOCK_BYTES],
     id_length: usize,
     head: u16,
     image: u32,
+    /// Takes the place of the tail's first bytes. Not touched while the slot is busy, so the kernel's pointer into it holds.
+    insertion: Vec<u8>,
+    /// How many bytes of the tail that is.
+    tail_from: usize,
     busy: bool,
     /// The stage that the send in flight holds.
     stage: Option<u16>,
@@ -82,17 +87,21 @@ impl SendSlots {
         }
     }
 
-    /// Makes the id block of a connection's next request, which begins with the head of that number.
+    /// Makes a connection's next request, which begins with the head of that number: its id block, and what `insert` puts in the place of as many
+    /// bytes of the tail as it returns.
     pub(super) fn prepare(
         &mut self,
         index: u32,
         head: u16,
         image: u32,
+        insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
     ) {
         let slot = self.idle_slot(index);
         slot.head = head;
         slot.image = image;
+        slot.insertion.clear();
+        slot.tail_from = insert(&mut slot.insertion);
         slot.id_length = write(&mut slot.id_block);
     }
 
@@ -104,7 +113,8 @@ impl SendSlots {
             request: [
                 &self.heads[usize::from(slot.head)],
                 &slot.id_block[..slot.id_length],
-                &self.tails[slot.image as usize],
+                &slot.insertion,
+                &self.tails[slot.image as usize][slot.tail_from..],
             ],
             outgoing: &mut slot.outgoing,
         }
@@ -124,11 +134,13 @@ impl SendSlots {
                 vectors: [libc::iovec {
                     iov_base: ptr::null_mut(),
                     iov_len: 0,
-                }; 3],
+                }; 4],
                 id_block: [0; ID_BLOCK_BYTES],
                 id_length: 0,
                 head: 0,
                 image: 0,
+                insertion: Vec::new(),
+                tail_from: 0,
                 busy: false,
                 stage: None,
                 outgoing: Vec::new(),
@@ -142,7 +154,8 @@ impl SendSlots {
     /// Bytes of the prepared request.
     pub(super) fn length(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
-        self.heads[usize::from(slot.head)].len() + slot.id_length + self.tails[slot.image as usize].len()
+        let tail = self.tails[slot.image as usize].len() - slot.tail_from;
+        self.heads[usize::from(slot.head)].len() + slot.id_length + slot.insertion.len() + tail
     }
 
     /// The payload from byte `offset` on. The slot is busy until [`SendSlots::done`].
@@ -156,10 +169,11 @@ impl SendSlots {
                 Outgoing::Run(rest.as_ptr(), rest.len())
             }
             Payload::Request => {
-                let parts: [&[u8]; 3] = [
+                let parts: [&[u8]; 4] = [
                     &self.heads[usize::from(slot.head)],
                     &slot.id_block[..slot.id_length],
-                    &self.tails[slot.image as usize],
+                    &slot.insertion,
+                    &self.tails[slot.image as usize][slot.tail_from..],
                 ];
                 let length = parts.iter().map(|part| part.len()).sum();
                 // What is left of a partly sent request is rare, and goes out in pieces.
@@ -196,7 +210,7 @@ impl SendSlots {
 }
 
 /// Puts `parts` into `stage`, one behind the other.
-fn join(parts: [&[u8]; 3], stage: &mut [u8; STAGE_BYTES]) {
+fn join(parts: [&[u8]; 4], stage: &mut [u8; STAGE_BYTES]) {
     let mut at = 0;
     for part in parts {
         stage[at..at + part.len()].copy_from_slice(part);
@@ -205,7 +219,7 @@ fn join(parts: [&[u8]; 3], stage: &mut [u8; STAGE_BYTES]) {
 }
 
 /// Points `vectors` at what is left of `parts` from byte `offset` on; returns how many are used.
-fn pieces(parts: [&[u8]; 3], offset: usize, vectors: &mut [libc::iovec; 3]) -> usize {
+fn pieces(parts: [&[u8]; 4], offset: usize, vectors: &mut [libc::iovec; 4]) -> usize {
     let mut skip = offset;
     let mut used = 0;
     for part in parts {
@@ -259,10 +273,22 @@ mod tests {
     fn what_goes_out_is_the_payload_from_any_offset_on() {
         let tails: Arc<[Arc<[u8]>]> = Arc::from([Arc::<[u8]>::from(&b"tail-0"[..]), Arc::from(&b"tail-1"[..])]);
         let mut slots = SendSlots::new(4, heads(&["other|", "head|"]), tails);
-        slots.prepare(2, 1, 1, |block| {
+        let ids = |block: &mut [u8; ID_BLOCK_BYTES]| {
             block[..3].copy_from_slice(b"id|");
             3
-        });
+        };
+        let insert = |own: &mut Vec<u8>| {
+            own.extend(b"story|T");
+            1
+        };
+        slots.prepare(2, 1, 0, insert, ids);
+        let whole = b"head|id|story|Tail-0";
+        assert_eq!(slots.length(2), whole.len());
+        for offset in 0..whole.len() {
+            assert_eq!(sent(&mut slots, Payload::Request, offset), whole[offset..]);
+        }
+        assert_eq!(slots.own_bytes(2).request.concat(), whole);
+        slots.prepare(2, 1, 1, |_| 0, ids);
         let whole = b"head|id|tail-1";
         assert_eq!(slots.length(2), whole.len());
         for offset in 0..whole.len() {
@@ -293,7 +319,7 @@ mod tests {
         let whole = |index: u32| [&b"head|"[..], &index.to_le_bytes(), b"tail"].concat();
         let mut waiting = Vec::new();
         for index in 0..connections {
-            slots.prepare(index, 0, 0, id(index));
+            slots.prepare(index, 0, 0, |_| 0, id(index));
             waiting.push(slots.outgoing(index, Payload::Request, 0));
         }
         for (index, &outgoing) in waiting.iter().enumerate() {
@@ -301,7 +327,7 @@ mod tests {
             assert_eq!(is_run(outgoing), index < STAGES);
         }
         slots.done(3);
-        slots.prepare(3, 0, 0, id(77));
+        slots.prepare(3, 0, 0, |_| 0, id(77));
         let outgoing = slots.outgoing(3, Payload::Request, 0);
         assert!(is_run(outgoing));
         assert_eq!(bytes_of(outgoing), whole(77));
@@ -313,7 +339,7 @@ mod tests {
         for (tail, staged) in [(STAGE_BYTES, true), (STAGE_BYTES + 1, false)] {
             let tail: Arc<[u8]> = vec![b'x'; tail].into();
             let mut slots = SendSlots::new(1, heads(&[""]), Arc::from([tail.clone()]));
-            slots.prepare(0, 0, 0, |_| 0);
+            slots.prepare(0, 0, 0, |_| 0, |_| 0);
             let outgoing = slots.outgoing(0, Payload::Request, 0);
             assert_eq!(is_run(outgoing), staged);
             assert_eq!(bytes_of(outgoing), *tail);
@@ -324,9 +350,9 @@ mod tests {
     #[should_panic(expected = "rewritten only after its completion")]
     fn a_busy_slot_is_not_rewritten() {
         let mut slots = SendSlots::new(1, heads(&[""]), Arc::from([Arc::<[u8]>::from([])]));
-        slots.prepare(0, 0, 0, |_| 0);
+        slots.prepare(0, 0, 0, |_| 0, |_| 0);
         slots.outgoing(0, Payload::Request, 0);
-        slots.prepare(0, 0, 0, |_| 0);
+        slots.prepare(0, 0, 0, |_| 0, |_| 0);
     }
 
     #[test]

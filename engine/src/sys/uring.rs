@@ -297,9 +297,10 @@ impl Driver for Ring {
         index: u32,
         head: u16,
         image: u32,
+        insert: impl FnOnce(&mut Vec<u8>) -> usize,
         write: impl FnOnce(&mut [u8; ID_BLOCK_BYTES]) -> usize,
     ) {
-        self.slots.prepare(index, head, image, write);
+        self.slots.prepare(index, head, image, insert, write);
     }
 
     fn request_length(&self, index: u32) -> usize {

@@ -61,8 +61,8 @@ fn all_mistakes_are_reported_in_the_order_of_the_file() {
 #[test]
 fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     let cases = [
-        ("sweep: {type: grid}\n", "sweep", 1),
-        ("multiRun: {num_runs: 3}\n", "several runs", 1),
+        ("sweep: {type: sobol}\n", "`sobol`", 1),
+        ("multiRun: {convergence: {}}\n", "`convergence`", 1),
         ("multi_run: {convergence: {metric: x}}\n", "`convergence`", 1),
     ];
     for (envelope, words, line) in cases {
@@ -161,8 +161,8 @@ fn the_flat_shape_is_lifted_with_a_warning() {
     assert!(config.warnings[0].contains("benchmark"), "{:?}", config.warnings);
     one_mistake(
         &format!("{text}sweep: {{}}\n").replace("requests: 0", "requests: 1"),
-        "5:1: sweep",
-        "not supported",
+        "5:8: sweep.type",
+        "grid, zip, scenarios",
     );
 }
 
@@ -237,7 +237,7 @@ fn lengths_are_fixed_or_normal() {
             "{type: lognormal, mean: 5}",
             "not supported by ringload yet: `lognormal`".to_owned(),
         ),
-        ("{value: 5, stddev: 1}", "no meaning for a fixed length".to_owned()),
+        ("{value: 5, stddev: 1}", "no meaning for a fixed value".to_owned()),
         (
             "{type: normal, mean: 5, value: 1}",
             "no meaning for a normal distribution".to_owned(),
@@ -273,15 +273,51 @@ fn a_dataset_is_synthetic_and_single() {
             "datasets of type `public`",
         ),
         ("dataset: {type: syntetic}", "did you mean `synthetic`?"),
-        ("dataset: {turns: 3}", "not supported by ringload yet: `turns`"),
         ("dataset: {isl: 5, prompts: {isl: 5}}", "says the same"),
         ("dataset: {sampling: rnadom}", "did you mean `random`?"),
         ("dataset: {path: x}", "`path` has no meaning for synthetic prompts"),
         ("dataset: {prompts: {batch_size: 2}}", "several prompts in one request"),
+        ("dataset: {turns: 0}", "from 1 to 10000"),
+        ("dataset: {turns: 10001}", "from 1 to 10000"),
+        (
+            "dataset: {turns: {mean: 0.5, stddev: 3}}",
+            "at least 1, for a conversation",
+        ),
+        ("dataset: {turn_delay: -1}", "at least 0"),
+        (
+            "dataset: {turn_delay: {mean: 5, median: 5}}",
+            "not supported by ringload yet: `median`",
+        ),
+        ("dataset: {turn_delay_ratio: inf}", "at least 0"),
     ] {
         let found = mistakes(&dataset(bad));
         assert!(found.len() == 1 && found[0].contains(words), "{bad}: {found:?}");
     }
+}
+
+#[test]
+fn conversations_have_turns_and_delays_that_are_numbers_or_distributions() {
+    let dataset =
+        |dataset: &str| read(&SAMPLE.text().replace("dataset: {entries: 4, isl: 16, osl: 8}", dataset)).dataset;
+    let fixed = dataset("dataset: {turns: 4, turn_delay: 250.5, turn_delay_ratio: 0.5}");
+    let even = Delay {
+        mean_ms: 250.5,
+        stddev_ms: 0.0,
+    };
+    assert_eq!(
+        (fixed.turns, fixed.turn_delay, fixed.turn_delay_ratio),
+        (Some(Length::Fixed(4)), Some(even), Some(0.5))
+    );
+    let drawn = dataset("dataset: {turns: {mean: 4, stddev: 1.5}, turn_delay: {mean: 100, stddev: 10}}");
+    let uneven = Delay {
+        mean_ms: 100.0,
+        stddev_ms: 10.0,
+    };
+    assert_eq!(
+        (drawn.turns, drawn.turn_delay),
+        (Some(Length::Normal { mean: 4.0, stddev: 1.5 }), Some(uneven))
+    );
+    assert_eq!(dataset("dataset: {turn_delay: {value: 250.5}}").turn_delay, Some(even));
 }
 
 #[test]

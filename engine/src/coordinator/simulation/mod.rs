@@ -346,7 +346,7 @@ impl World {
             // Numbered when it starts, because nobody knows before which arrivals do.
             Credit {
                 sequence: world.truth.sent,
-                image: self.cursor.image(),
+                conversation: self.cursor.image(),
                 ..credit
             }
         } else {
@@ -356,7 +356,7 @@ impl World {
         // A fixed schedule takes the entries that it names, and leaves the others where they were.
         if !matches!(self.plans[index].arrival, Arrival::FixedSchedule(_)) {
             assert_eq!(
-                credit.image,
+                credit.conversation,
                 self.cursor.image(),
                 "the dataset is not taken in order across phases"
             );

@@ -340,6 +340,11 @@ impl<'a> Text<'a> {
         self.raw.is_empty()
     }
 
+    /// The text as it is written, escapes and all.
+    pub(super) fn raw(self) -> &'a [u8] {
+        self.raw
+    }
+
     /// The text with escapes resolved, for comparison with known words. A text with escapes that does not fit `room` is
     /// none of them, and comes back as it is written.
     pub(super) fn unescaped<'r>(self, room: &'r mut NameRoom) -> &'r [u8]

@@ -110,7 +110,22 @@ impl ResponseReader {
     /// reader is dropped or used for another connection.
     pub fn begin(&mut self, pool: &mut ScratchPool) {
         self.carry.release(pool);
+        if let Some(text) = self.chat.text.take() {
+            pool.put(text);
+        }
         *self = Self::new();
+    }
+
+    /// The same for a response whose text is wanted, see [`ResponseReader::text`].
+    pub fn begin_keeping_text(&mut self, pool: &mut ScratchPool) {
+        self.begin(pool);
+        self.chat.text = Some(pool.take());
+    }
+
+    /// The text of the answer so far, if it is kept: raw JSON without the quotes, neither reasoning nor tool calls. Texts of more than 16 MiB
+    /// lack their end.
+    pub fn text(&self) -> &[u8] {
+        self.chat.text.as_deref().unwrap_or_default()
     }
 
     /// Takes bytes that arrived together and tells what they completed. Takes nothing once the response is complete.

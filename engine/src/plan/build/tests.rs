@@ -109,6 +109,7 @@ fn the_seed_workflow_becomes_four_phases() {
         stress.stop,
         StopRule {
             requests: None,
+            sessions: None,
             duration: Some(Nanos::from_secs(300))
         }
     );

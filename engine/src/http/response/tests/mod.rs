@@ -501,3 +501,41 @@ fn straddling_events_reuse_the_pools_buffers() {
     let buffer = pool.take();
     assert_eq!((buffer.as_ptr(), pool.idle()), (address, 0));
 }
+
+#[test]
+fn the_text_of_an_answer_is_kept_as_it_is_written_if_it_is_wanted() {
+    let mut pool = ScratchPool::new(4, 64);
+    let mut reader = ResponseReader::new();
+    let text = |piece: &str| format!(r#"{{"object":"chat.completion.chunk","choices":[{{"delta":{piece}}}]}}"#);
+    let data = [
+        text(r#"{"role":"assistant","content":""}"#),
+        text(r#"{"reasoning_content":"hm"}"#),
+        text(r#"{"content":"a \"b\""}"#),
+        text(r#"{"content":"\u00e9"}"#),
+        text(r#"{"content":" é"}"#),
+        text(r#"{"content":"x","content":null}"#),
+        text(r#"{"tool_calls":[{"function":{"name":"f"}}]}"#),
+        r#"{"object":"other","choices":[{"delta":{"content":"no"}}]}"#.to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let data: Vec<&str> = data.iter().map(String::as_str).collect();
+    let wire = stream(&data);
+    for size in [1, 7, wire.len()] {
+        for _ in 0..2 {
+            reader.begin_keeping_text(&mut pool);
+            for piece in wire.chunks(size) {
+                reader.feed(piece, &mut pool).unwrap();
+            }
+            assert_eq!(reader.text(), r#"a \"b\"\u00e9 é"#.as_bytes());
+        }
+    }
+    reader.begin(&mut pool);
+    reader.feed(&wire, &mut pool).unwrap();
+    assert_eq!(reader.text(), b"", "nobody asked");
+    let body = r#"{"object":"chat.completion","choices":[{"message":{"content":"whole"}}]}"#;
+    reader.begin_keeping_text(&mut pool);
+    reader.feed(&sized("200 OK", "", body), &mut pool).unwrap();
+    assert_eq!(reader.text(), b"whole");
+    reader.begin(&mut pool);
+    assert_eq!(pool.idle(), 4, "buffers go back");
+}
