@@ -77,6 +77,8 @@ pub(crate) struct Overrides {
     pub(crate) seed: Option<u64>,
     /// Hooks and readiness.
     pub(crate) control: ControlFlags,
+    /// What is shown while the load runs.
+    pub(crate) ui: Option<Ui>,
 }
 
 /// What a config describes.
@@ -92,7 +94,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) work: Work,
-    /// `runtime.ui` of the config.
+    /// `runtime.ui` of the config, or what the command line put in its place.
     pub(crate) ui: Option<Ui>,
 }
 
@@ -108,6 +110,14 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
     }
     .map_err(rendered)?;
     suite.apply_control_flags(&overrides.control).map_err(rendered)?;
+    if let Some(ui) = overrides.ui {
+        let ui = match ui {
+            Ui::None => config::Ui::None,
+            Ui::Simple => config::Ui::Simple,
+        };
+        let configs = suite.variations.iter_mut().map(|variation| &mut variation.config);
+        configs.for_each(|config| config.ui = Some(ui));
+    }
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,

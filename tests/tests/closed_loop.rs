@@ -8,7 +8,7 @@ use ringload_tests::statistics::{changes, mean_open, most_open};
 use ringload_tests::{Ending, Phase, Run, Scenario, mock};
 
 #[test]
-fn exactly_the_requests_asked_for_are_sent_on_any_number_of_cores() {
+fn s01_exactly_the_requests_asked_for_are_sent_on_any_number_of_cores() {
     for (requests, concurrency) in [(1, 4), (3, 8), (10, 4), (1000, 16)] {
         for cores in [1, 2] {
             let server = mock(|options| options.fast = true);

@@ -34,6 +34,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
         seed: args.random_seed,
         control: args.control.flags(),
+        ui: args.ui,
     };
     let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
     let prepared = match engine::prepare(source, overrides) {
@@ -63,7 +64,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             Err(error) => return failed(&format!("error: signal handlers cannot be installed: {error}")),
         }
     };
-    let ui = args.ui.or(ui).unwrap_or(Ui::Simple);
+    let ui = ui.unwrap_or(Ui::Simple);
     let options = RunOptions {
         cores: args.cores.clone().unwrap_or_default(),
         driver: match args.driver {

@@ -53,6 +53,8 @@ pub struct AdaptiveScale {
     pub min_completed_requests: Option<u64>,
     /// Seconds that the value must hold.
     pub sustain_duration_s: f64,
+    /// Whether the strategy is named; there is one.
+    pub names_strategy: bool,
     /// How far a step goes.
     pub step_policy: Option<AdaptiveStep>,
     /// Smallest step.
@@ -231,7 +233,8 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         );
     }
     let sustain = sustain?.duration(Bounds::POSITIVE);
-    if let Some(field) = places.find("adaptive_scale_strategy_type", &[], Some((strategy, "type"))) {
+    let named = places.find("adaptive_scale_strategy_type", &[], Some((strategy, "type")));
+    if let Some(field) = &named {
         field.word(&[("ramp_until_fail", ())], &[])?;
     }
     let policies = [
@@ -289,6 +292,7 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         assessment_period_s: transpose(period)?,
         min_completed_requests: transpose(min_completed)?,
         sustain_duration_s: sustain?,
+        names_strategy: named.is_some(),
         step_policy: transpose(policy)?,
         base_step: transpose(base_step)?,
         max_step_multiplier: transpose(multiplier)?,

@@ -15,7 +15,12 @@ use crate::plan::{
 };
 use crate::units::Nanos;
 
-const WORKFLOWS: u64 = 3_000;
+/// The seeds below this one are explored by every run of the tests, in seconds also without optimisation.
+const WORKFLOWS: u64 = 10_000;
+
+/// Seeds beyond those that once broke a rule. [`random_phase`] and [`explore`] decide what a seed means: who changes their draws turns the
+/// workflows of this list into scenarios of their own first.
+const FOUND: [u64; 0] = [];
 
 /// Draws with ranges.
 #[derive(Clone)]
@@ -189,7 +194,7 @@ fn explore(seed: u64) {
 
 #[test]
 fn random_workflows_keep_every_rule() {
-    for seed in 0..WORKFLOWS {
+    for seed in (0..WORKFLOWS).chain(FOUND) {
         let result = std::panic::catch_unwind(|| explore(seed));
         if let Err(panic) = result {
             eprintln!("workflow with seed {seed} failed; replay it with explore({seed})");

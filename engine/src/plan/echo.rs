@@ -27,6 +27,8 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     if let Some(name) = &config.tokenizer {
         echo.insert("tokenizer".to_owned(), json!({ "name": name }));
     }
+    // The peer says of this one setting that it is off.
+    echo.insert("network_latency".to_owned(), json!({ "enabled": false }));
     if let Some(ui) = config.ui {
         echo.insert("runtime".to_owned(), json!({ "ui": ui.as_str() }));
     }
@@ -215,7 +217,7 @@ fn phase(phase: &Phase) -> Value {
         PhaseType::FixedSchedule(window) => window,
         _ => ScheduleWindow::default(),
     };
-    set_fields([
+    let mut echo = set_fields([
         ("name", Some(json!(phase.name))),
         ("kind", Some(json!(phase.kind.as_str()))),
         ("type", Some(json!(phase.load.as_str()))),
@@ -234,7 +236,6 @@ fn phase(phase: &Phase) -> Value {
             "failed_request_threshold",
             phase.limits.failed_request_threshold.map(Value::from),
         ),
-        ("adaptive_scale", phase.limits.adaptive.as_ref().map(adaptive_scale)),
         ("on_cap", phase.on_cap.map(|on_cap| json!(on_cap.as_str()))),
         ("users", phase.load.users().map(Value::from)),
         ("rate", constant.map(Value::from)),
@@ -252,11 +253,15 @@ fn phase(phase: &Phase) -> Value {
                 .map(|cancellation| json!({ "rate": cancellation.rate, "delay": cancellation.delay_s })),
         ),
         ("seamless", phase.seamless.then(|| json!(true))),
-    ])
+    ]);
+    if let (Some(adaptive), Value::Object(keys)) = (&phase.limits.adaptive, &mut echo) {
+        keys.append(&mut adaptive_scale(adaptive));
+    }
+    echo
 }
 
-/// In the nested form, whichever was written.
-fn adaptive_scale(adaptive: &AdaptiveScale) -> Value {
+/// The flat keys, whichever form was written.
+fn adaptive_scale(adaptive: &AdaptiveScale) -> Map<String, Value> {
     let variable = match adaptive.variable {
         AdaptiveVariable::Concurrency => "concurrency",
         AdaptiveVariable::PrefillConcurrency => "prefill_concurrency",
@@ -267,34 +272,36 @@ fn adaptive_scale(adaptive: &AdaptiveScale) -> Value {
     });
     let filter =
         |sla: &Sla| json!({ "metric_tag": sla.metric, "stat": sla.stat, "op": sla.op, "threshold": sla.threshold });
-    set_fields([
-        ("enabled", Some(json!(true))),
+    let keys = [
+        ("adaptive_scale", Some(json!(true))),
+        ("adaptive_control_variable", Some(json!(variable))),
+        ("adaptive_control_min", adaptive.min.map(|min| json!(f64::from(min)))),
+        ("adaptive_control_max", Some(json!(f64::from(adaptive.max)))),
         (
-            "control",
-            Some(set_fields([
-                ("variable", Some(json!(variable))),
-                ("min", adaptive.min.map(Value::from)),
-                ("max", Some(json!(adaptive.max))),
-            ])),
+            "adaptive_assessment_period",
+            adaptive.assessment_period_s.map(Value::from),
         ),
         (
-            "strategy",
-            Some(set_fields([
-                ("type", Some(json!("ramp_until_fail"))),
-                ("step_policy", policy.map(Value::from)),
-                ("base_step", adaptive.base_step.map(Value::from)),
-                ("max_step_multiplier", adaptive.max_step_multiplier.map(Value::from)),
-                ("step_percent", adaptive.step_percent.map(Value::from)),
-            ])),
-        ),
-        ("assessment_period", adaptive.assessment_period_s.map(Value::from)),
-        (
-            "min_completed_requests",
+            "adaptive_min_completed_requests",
             adaptive.min_completed_requests.map(Value::from),
         ),
-        ("sustain_duration", Some(json!(adaptive.sustain_duration_s))),
+        ("adaptive_sustain_duration", Some(json!(adaptive.sustain_duration_s))),
+        (
+            "adaptive_scale_strategy_type",
+            adaptive.names_strategy.then(|| json!("ramp_until_fail")),
+        ),
+        ("adaptive_scale_step_policy", policy.map(Value::from)),
+        ("adaptive_scale_base_step", adaptive.base_step.map(Value::from)),
+        (
+            "adaptive_scale_max_step_multiplier",
+            adaptive.max_step_multiplier.map(Value::from),
+        ),
+        ("adaptive_scale_step_percent", adaptive.step_percent.map(Value::from)),
         ("sla", Some(adaptive.sla.iter().map(filter).collect())),
-    ])
+    ];
+    keys.into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
 }
 
 fn ramp(ramp: Ramp) -> Value {

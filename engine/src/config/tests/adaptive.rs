@@ -48,6 +48,7 @@ fn the_nested_form_is_read() {
         assessment_period_s: Some(5.0),
         min_completed_requests: Some(3),
         sustain_duration_s: 30.0,
+        names_strategy: true,
         step_policy: Some(AdaptiveStep::FixedPercent),
         base_step: Some(4),
         max_step_multiplier: None,

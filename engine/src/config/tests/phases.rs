@@ -81,12 +81,6 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         "to 4294967295",
     );
     phase_mistake(
-        &format!("type: concurrency, {stop}, seamless: true"),
-        "seamless",
-        ".seamless",
-        "first phase",
-    );
-    phase_mistake(
         &format!("type: concurrency, rate: 5, {stop}"),
         "rate",
         ".rate",
@@ -313,6 +307,16 @@ fn a_fixed_schedule_has_a_window_and_ends_by_itself() {
     assert!(
         found.len() == 1 && found[0].contains("only phases of type fixed_schedule have offsets"),
         "{found:?}"
+    );
+}
+
+#[test]
+fn s23_the_first_phase_has_nothing_to_follow_seamlessly() {
+    phase_mistake(
+        "type: concurrency, concurrency: 1, requests: 1, seamless: true",
+        "seamless",
+        ".seamless",
+        "first phase",
     );
 }
 

@@ -366,6 +366,7 @@ fn the_echo_names_what_is_set_and_hides_secrets() {
              "seamless": true},
         ],
         "tokenizer": {"name": "builtin"},
+        "network_latency": {"enabled": false},
         "runtime": {"ui": "none"},
     });
     assert_eq!(
@@ -382,7 +383,10 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
          - {{name: warmup, type: constant, rate: 2.5, sessions: 3}}\n    \
          - {{name: g, kind: profiling, type: gamma, smoothness: 0.5, rate: 4, rate_ramp: 5, concurrency: 2, on_cap: drop, requests: 3}}\n    \
          - {{name: s, kind: profiling, type: poisson, rate_series: [{{time_s: 1, qps: 2}}, {{time_s: 3, qps: 4}}], requests: 3}}\n    \
-         - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n  \
+         - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n    \
+         - {{name: a, kind: profiling, type: concurrency, duration: 9, adaptive_scale: {{control: {{min: 2, max: 16}}, window: 2, \
+         min_completed_requests: 5, sustain_duration: 3, strategy: {{step_policy: fixed_percent_step, step_percent: 50}}, \
+         sla: {{request_latency: {{p95: {{lt: 500}}}}}}}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
     let first = plan_of(&text);

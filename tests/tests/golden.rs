@@ -1,0 +1,408 @@
+//! Golden comparisons: configs that AIPerf ran, run by ringload, give the same files with the same keys and units.
+//!
+//! `golden/NAME/config.yaml` is the config as AIPerf got it. `golden/NAME/tree.json` is what a comparison needs of the tree that AIPerf left: for
+//! each file its keys as [`keys`] spells them, grouped by kind of line in JSON lines. Files that ringload does not write yet have no keys, and
+//! lines of requests that failed by accident are left out. AIPerf decides what stands there, so the trees change only with it, never to please a
+//! failing test. What ringload lacks and what it adds is listed below with the reason, and nowhere else; an entry that is no longer true fails
+//! too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use ringload_mock_server::MockServer;
+use ringload_tests::mock;
+use ringload_tests::program::Workplace;
+use serde_json::Value;
+
+/// Beginnings of keys and of rows that AIPerf has and ringload has not, as `docs/metrics.md` says under "Not there yet".
+const LACKING: &[(&[&str], &str)] = &[
+    (
+        &[
+            "effective_concurrency",
+            "effective_decode_",
+            "effective_prefill_",
+            "effective_total_",
+            "active_",
+            "tokens_in_flight",
+            "Effective Concurrency",
+            "Effective Decode ",
+            "Effective Prefill ",
+            "Effective Total ",
+            "Active ",
+            "Tokens In Flight",
+        ],
+        "time-weighted curves",
+    ),
+    (
+        &[
+            "usage_prompt_tokens_diff_pct",
+            "usage_completion_tokens_diff_pct",
+            "usage_discrepancy_count",
+            "Usage Prompt Diff %",
+            "Usage Completion Diff %",
+            "Usage Discrepancy Count",
+        ],
+        "no client-side tokenizer counts the answers",
+    ),
+    (
+        &["context_overflow_count", "Context Overflow Count"],
+        "an overflow is a failure like others",
+    ),
+    // The row is the head of the table of GPUs.
+    (&["telemetry_data", "Endpoint"], "no GPU telemetry"),
+    (&["phases[].server_metrics_json"], "no server metrics"),
+    (
+        &[
+            "trace_data",
+            "input_config.artifacts.raw",
+            "input_config.artifacts.trace",
+        ],
+        "raw and trace are refused by name",
+    ),
+];
+
+/// Files that AIPerf writes and ringload does not.
+const LACKING_FILES: &[(&str, &str)] = &[
+    ("outputs.json", "raw is refused by name"),
+    ("profile_export_raw.jsonl", "raw is refused by name"),
+    ("server_metrics_export.json", "no server metrics"),
+    ("server_metrics_export.csv", "no server metrics"),
+    ("/server_metrics.json", "no server metrics"),
+];
+
+/// Keys that only ringload writes.
+const ADDED: &[(&str, &str)] = &[
+    ("ringload", "what AIPerf's files do not have stands under this key"),
+    (
+        "run_info.random_seed",
+        "AIPerf writes it in sweeps, ringload in every run",
+    ),
+];
+
+/// Lines of the configs that ringload refuses by name.
+const REFUSED: [&str; 2] = ["    raw: true\n", "    trace: true\n"];
+
+/// Keys of a file by kind of line, of files by path.
+type Tree = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// Collects the keys of a value as paths. A figure with a unit is one entry: its path, its unit and the names of its statistics. Those of an
+/// error-adjusted figure are left out: which percentiles are finite depends on how many requests failed.
+fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            if let Some(unit) = object.get("unit").and_then(Value::as_str) {
+                let statistics: BTreeSet<&str> =
+                    object.keys().map(String::as_str).filter(|key| *key != "unit").collect();
+                let names = statistics.into_iter().collect::<Vec<_>>().join(" ");
+                let is_adjusted = path.rsplit('.').next().is_some_and(|name| name.starts_with("adj_"));
+                into.insert(match is_adjusted {
+                    true => format!("{path} ({unit})"),
+                    false => format!("{path} ({unit}): {names}"),
+                });
+                return;
+            }
+            for (key, value) in object {
+                let dot = if path.is_empty() { "" } else { "." };
+                keys(value, &format!("{path}{dot}{key}"), into);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, &format!("{path}[]"), into)),
+        _ => drop(into.insert(path.to_owned())),
+    }
+}
+
+/// What kind of line this is of a file of JSON lines. Lines of one kind have the same keys.
+fn kind(line: &Value) -> String {
+    let metadata = &line["metadata"];
+    let Some(phase) = metadata["phase_kind"].as_str() else {
+        return "event".to_owned();
+    };
+    let ending = match (metadata["was_cancelled"].as_bool(), line.get("error")) {
+        (Some(true), _) => "cancelled",
+        (_, Some(_)) => "failed",
+        _ => "succeeded",
+    };
+    format!("{phase} {ending}")
+}
+
+fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => {
+            let document: Value = serde_json::from_str(&text).expect("JSON");
+            keys(&document, "", found.entry("document".to_owned()).or_default());
+        }
+        Some("jsonl") => {
+            for line in text.lines() {
+                let line: Value = serde_json::from_str(line).expect("a line of JSON");
+                keys(&line, "", found.entry(kind(&line)).or_default());
+            }
+        }
+        Some("csv") => {
+            let mut reader = csv::ReaderBuilder::new()
+                .has_headers(false)
+                .flexible(true)
+                .from_reader(text.as_bytes());
+            let rows = reader.records().map(|row| row.expect("a row")[0].to_owned());
+            found.insert("rows".to_owned(), rows.collect());
+        }
+        other => panic!("{}: no such file is expected: {other:?}", path.display()),
+    }
+    found
+}
+
+/// The tree below a directory.
+fn read_tree(root: &Path, directory: &Path, tree: &mut Tree) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            read_tree(root, &path, tree);
+        } else {
+            let name = path.strip_prefix(root).expect("it lies below").display().to_string();
+            tree.insert(name, read_keys(&path));
+        }
+    }
+}
+
+/// A key without the scope that its metric stands in.
+fn bare(key: &str) -> &str {
+    let inner = key
+        .strip_prefix("warmup_metrics.")
+        .or_else(|| key.strip_prefix("metrics."));
+    inner.unwrap_or(key)
+}
+
+fn is_lacking(key: &str) -> bool {
+    LACKING
+        .iter()
+        .flat_map(|(beginnings, _)| *beginnings)
+        .any(|beginning| bare(key).starts_with(beginning))
+}
+
+fn is_added(key: &str) -> bool {
+    ADDED.iter().any(|(added, _)| {
+        key.strip_prefix(added)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+fn is_lacking_file(name: &str) -> bool {
+    LACKING_FILES
+        .iter()
+        .any(|(file, _)| name == *file || (file.starts_with('/') && name.ends_with(file)))
+}
+
+/// A config of the peer against the mock server.
+struct Golden {
+    name: &'static str,
+    workplace: Workplace,
+    server: MockServer,
+}
+
+impl Golden {
+    /// Runs it to its end; `shortened` are durations that would take too long.
+    fn run(name: &'static str, shortened: &[(&str, &str)]) -> Self {
+        // Close to the server of the golden runs: one slot gives some 90 tokens a second, which a level of adaptive_multi allows, and five give
+        // several times what it allows.
+        let server = mock(|options| {
+            options.ttft = Duration::from_millis(30);
+            options.itl = Duration::from_millis(5);
+            options.osl = None;
+        });
+        let mut text = fs::read_to_string(folder(name).join("config.yaml")).expect("a config");
+        let url = "http://127.0.0.1:";
+        let port = text.find(url).expect("a URL") + url.len();
+        let end = port + text[port..].find(|c: char| !c.is_ascii_digit()).expect("more lines");
+        text.replace_range(port..end, &server.address().port().to_string());
+        let dir = text.find("dir: ").expect("a directory");
+        text.replace_range(
+            dir..,
+            &format!("dir: results\n{}", text[dir..].split_once('\n').expect("a line").1),
+        );
+        for (from, to) in shortened {
+            assert!(text.contains(from), "{from} is not in the config");
+            text = text.replace(from, to);
+        }
+        if REFUSED.iter().any(|line| text.contains(line)) {
+            let refused = Workplace::new(&text).profile(&[]).expect(2);
+            for line in REFUSED {
+                let key = line.trim().trim_end_matches(": true");
+                assert!(
+                    refused.stderr.contains(&format!("benchmark.artifacts.{key}")),
+                    "{}",
+                    refused.stderr
+                );
+                text = text.replace(line, "");
+            }
+        }
+        let workplace = Workplace::new(&text);
+        workplace.profile(&["--random-seed", "7"]).expect(0);
+        Self {
+            name,
+            workplace,
+            server,
+        }
+    }
+
+    fn json(&self, file: &str) -> Value {
+        let text = fs::read(self.workplace.path("results").join(file)).expect("a file");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// Asserts that files and keys are those of the peer's tree but for what is listed above.
+    fn assert_same_tree(&self) {
+        let text = fs::read(folder(self.name).join("tree.json")).expect("a tree");
+        let golden: Tree = serde_json::from_slice(&text).expect("a tree");
+        let mut ours = Tree::new();
+        let results = self.workplace.path("results");
+        read_tree(&results, &results, &mut ours);
+        let mut differences = Vec::new();
+
+        let of_one_phase = !golden.contains_key("phase_manifest.json");
+        for file in ours.keys().filter(|file| !golden.contains_key(*file)) {
+            // The peer writes these from two phases on. Ours are there always, so that a reader finds phases in one way.
+            let is_phase_file = file == "phase_manifest.json" || file.starts_with("phases/");
+            if !(of_one_phase && is_phase_file) {
+                differences.push(format!("{file}: only ringload writes it"));
+            }
+        }
+        for (file, kinds) in &golden {
+            let Some(found) = ours.get(file) else {
+                if !is_lacking_file(file) {
+                    differences.push(format!("{file}: not written"));
+                }
+                continue;
+            };
+            if is_lacking_file(file) {
+                differences.push(format!("{file}: written by now; take it off the list"));
+            }
+            for (kind, keys) in kinds {
+                let Some(found) = found.get(kind) else {
+                    differences.push(format!("{file}: no {kind}"));
+                    continue;
+                };
+                for key in keys.symmetric_difference(found) {
+                    let note = match (found.contains(key), is_lacking(key)) {
+                        (false, false) => "missing",
+                        (true, false) if !is_added(key) => "only ringload has it",
+                        _ => continue,
+                    };
+                    differences.push(format!("{file}, {kind}: {key}: {note}"));
+                }
+                for key in keys.intersection(found).filter(|key| is_lacking(key)) {
+                    differences.push(format!("{file}, {kind}: {key}: there by now; take it off the list"));
+                }
+            }
+        }
+        assert!(differences.is_empty(), "{}:\n{}", self.name, differences.join("\n"));
+    }
+
+    /// Successes and errors of a scope.
+    fn counts(&self, file: &str) -> (f64, f64) {
+        let document = self.json(file);
+        let count = |tag: &str| document[tag]["avg"].as_f64().unwrap_or(0.0);
+        (count("request_count"), count("error_request_count"))
+    }
+
+    fn counts_of(&self, phase: &str) -> (f64, f64) {
+        self.counts(&format!("phases/{phase}/profile_export_aiperf.json"))
+    }
+
+    /// Asserts that every request that the server saw has its line.
+    fn assert_conserved(&self) {
+        let lines = fs::read_to_string(self.workplace.path("results/profile_export.jsonl")).expect("records");
+        assert_eq!(lines.lines().count() as u64, self.server.counters().requests);
+    }
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
+}
+
+#[test]
+fn two_phases_that_overlap() {
+    let run = Golden::run("seamless", &[]);
+    run.assert_same_tree();
+    run.assert_conserved();
+    let phases = ["baseline_traffic", "cancellation_stress"].map(|phase| run.counts_of(phase));
+    assert!(
+        phases
+            .iter()
+            .all(|&(succeeded, failed)| succeeded > 0.0 && failed == 0.0)
+    );
+    // The first one sends for as long as it is written, and is measured until its last answer.
+    let manifest = run.json("phase_manifest.json");
+    let at = |phase: usize, key: &str| manifest["phases"][phase][key].as_u64().expect("an instant");
+    assert!(at(0, "end_ns") > at(1, "start_ns"), "{manifest:#}");
+    assert_eq!(run.counts("profile_export_aiperf.json").0, phases[0].0 + phases[1].0);
+}
+
+#[test]
+fn cancellations_of_some_requests() {
+    let run = Golden::run("cancel", &[]);
+    run.assert_same_tree();
+    run.assert_conserved();
+    // The config fixes their sum. A cancelled request counts as an error, as with the peer.
+    let (succeeded, failed) = run.counts("profile_export_aiperf.json");
+    assert_eq!(succeeded + failed, 40.0);
+    assert_eq!(run.server.counters().requests, 40);
+    let summary = &run.json("profile_export_aiperf.json")["error_summary"];
+    assert_eq!(summary[0]["error_details"]["code"], 499);
+    assert_eq!(summary[0]["error_details"]["type"], "RequestCancellationError");
+    assert_eq!(summary[0]["count"].as_f64(), Some(failed));
+}
+
+#[test]
+fn a_search_for_the_highest_concurrency() {
+    let run = Golden::run("adaptive", &[]);
+    run.assert_same_tree();
+    run.assert_conserved();
+    let summary = run.json("phases/ramp/adaptive_scale_summary.json");
+    let tried = summary["candidates"].as_array().expect("candidates");
+    assert_eq!(tried[0]["control_value"], 1);
+    assert!(
+        tried
+            .iter()
+            .all(|one| one["control_value"].as_u64().is_some_and(|value| value <= 16))
+    );
+}
+
+#[test]
+fn two_searches_behind_a_warmup() {
+    let run = Golden::run("adaptive_multi", &[]);
+    run.assert_same_tree();
+    run.assert_conserved();
+    assert_eq!(run.counts_of("warmup"), (4.0, 0.0));
+    let both = run.counts_of("ramp_a").0 + run.counts_of("ramp_b").0;
+    assert_eq!(run.counts("profile_export_aiperf.json"), (both, 0.0));
+    let listed = &run.json("adaptive_scale_manifest.json")["adaptive_phases"];
+    let names: Vec<&str> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["phase_name"].as_str())
+        .collect();
+    assert_eq!(names, ["ramp_a", "ramp_b"]);
+}
+
+#[test]
+fn four_phases_with_a_storm_of_cancellations() {
+    let run = Golden::run(
+        "multi_phase",
+        &[("duration: 3s", "duration: 1s"), ("duration: 2s", "duration: 1s")],
+    );
+    run.assert_same_tree();
+    run.assert_conserved();
+    // A warmup is in its own files only; where nothing is cancelled, nothing fails.
+    assert_eq!(run.counts_of("warmup").1, 0.0);
+    assert_eq!(run.counts_of("recovery_traffic").1, 0.0);
+    let profiled = ["baseline_traffic", "cancellation_stress", "recovery_traffic"].map(|phase| run.counts_of(phase));
+    let sum = profiled
+        .iter()
+        .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert_eq!(run.counts("profile_export_aiperf.json"), sum);
+    assert!(profiled[1].1 > profiled[0].1, "{profiled:?}");
+}
