@@ -152,13 +152,12 @@ impl<'a> Books<'a> {
             };
             // A later turn carries the answers of its session too.
             let meta = &record.metadata;
-            let own = lengths[&(meta.conversation_id.clone(), meta.turn_index)];
-            let is_first = meta.turn_index == 0;
+            let (own, has_history) = lengths[&(meta.conversation_id.clone(), meta.turn_index)];
             assert!(
-                if is_first {
-                    entry.request_bytes == own
-                } else {
+                if has_history {
                     entry.request_bytes > own
+                } else {
+                    entry.request_bytes == own
                 },
                 "the body has {own} bytes of its own: {record:?} against {entry:?}"
             );
@@ -212,8 +211,8 @@ fn connections_made(run: &Run) -> u64 {
     cores.iter().map(opened).sum()
 }
 
-/// Length of each body by conversation and turn, from what the engine planned; `inputs.json` must hold the same bodies.
-fn body_lengths(run: &Run) -> HashMap<(String, u64), u64> {
+/// Length of each body by conversation and turn, and whether a history goes into it, from what the engine planned; `inputs.json` must hold the same bodies.
+fn body_lengths(run: &Run) -> HashMap<(String, u64), (u64, bool)> {
     let inputs = run.json("inputs.json");
     let listed = inputs["data"].as_array().expect("inputs.json holds a list");
     let (images, conversations) = (&run.plan.requests.entries, &run.plan.requests.conversations);
@@ -228,11 +227,10 @@ fn body_lengths(run: &Run) -> HashMap<(String, u64), u64> {
             .iter()
             .map(|image| serde_json::from_slice(image.body()).expect("a body is JSON"));
         assert_eq!(shown["payloads"], Value::Array(bodies.collect()));
-        lengths.extend(
-            (0..)
-                .zip(turns)
-                .map(|(turn, image)| ((id.to_owned(), turn), u64::from(image.body_len))),
-        );
+        lengths.extend((0..).zip(turns).map(|(turn, image)| {
+            let has_history = turn > 0 && image.has_history();
+            ((id.to_owned(), turn), (u64::from(image.body_len), has_history))
+        }));
     }
     lengths
 }

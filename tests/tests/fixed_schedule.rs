@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringload_tests::books::{Books, spans};
 use ringload_tests::configured;
+use ringload_tests::sessions::sessions;
 use ringload_tests::statistics::most_open;
 use ringload_tests::{Record, Run, mock};
 use serde_json::Value;
@@ -60,6 +61,51 @@ fn s60_every_entry_is_sent_once_at_its_timestamp_on_any_number_of_cores() {
         );
         assert_eq!(figure(&run, "/ringload/arrivals_unsent"), 0.0);
         Books::complete(&run, &server);
+    }
+}
+
+#[test]
+fn later_turns_follow_their_timestamps_then_their_delays_and_never_their_predecessors_return() {
+    let dataset = "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - {session_id: a, turns: [{text: one, timestamp: 100}, \
+                   {text: two, timestamp: 350}, {text: three, delay: 60}]}\n      - {session_id: b, turns: [{text: one, timestamp: 150}, \
+                   {text: two, timestamp: 151}]}\n";
+    let phases = "  phases:\n    - {name: replay, kind: profiling, type: fixed_schedule}\n";
+    for cores in [1, 2] {
+        let server = mock(|options| {
+            options.keep_messages = true;
+            options.ttft = Duration::from_millis(40);
+        });
+        let run = configured::run(server.address(), cores, &format!("{dataset}{phases}"));
+        assert_eq!(run.counts("replay").sent, 5);
+        let start = run.phase("replay").start_ns;
+        let of = |session: &str| {
+            let mut records = run.records_of("replay");
+            records.retain(|record| record.metadata.conversation_id == session);
+            records.sort_by_key(|record| record.metadata.turn_index);
+            records
+        };
+        let due = |record: &Record| record.ringload.intended_start_ns - start;
+        let (a, b) = (of("a"), of("b"));
+        assert_eq!((due(a[0]), due(a[1]) / MS, due(b[0]) / MS), (0, 250, 50));
+        assert!(due(a[2]) + 1_000 >= a[1].metadata.request_end_ns - start + 60 * MS);
+        assert!(due(b[1]) + 1_000 >= 51 * MS && b[1].metadata.request_start_ns >= b[0].metadata.request_end_ns);
+        let books = Books::complete(&run, &server);
+        assert_eq!(sessions(&run, &books).len(), 2, "with their histories");
+    }
+}
+
+#[test]
+fn turns_that_say_everything_themselves_carry_no_history() {
+    let dataset = "  dataset:\n    type: file\n    records:\n      - {session_id: a, text: one}\n      - {session_id: a, text: two}\n";
+    let phases = "  phases:\n    - {name: replay, kind: profiling, type: concurrency, sessions: 3}\n";
+    let server = mock(|options| options.keep_messages = true);
+    let run = configured::run(server.address(), 1, &format!("{dataset}{phases}"));
+    assert_eq!(run.counts("replay").sent, 6);
+    let books = Books::complete(&run, &server);
+    for (record, entry) in &books.matched {
+        let messages = entry.messages.as_ref().expect("the server keeps them");
+        let said: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
+        assert_eq!(said, [["one", "two"][record.metadata.turn_index as usize]]);
     }
 }
 

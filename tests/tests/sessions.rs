@@ -156,21 +156,22 @@ fn s21_a_duration_cuts_sessions_and_the_next_phase_begins_new_ones() {
 
 #[test]
 fn s49_a_cancelled_turn_does_not_end_its_session() {
-    let server = server(|options| options.ttft = Duration::from_millis(200));
+    let server = server(|options| options.ttft = Duration::from_millis(100));
+    // One session at a time, so that the seed alone decides which turns are cancelled.
     let run = scenario(&server, 4)
         .phase(
-            Phase::closed("load", 4)
-                .sessions(4)
+            Phase::closed("load", 1)
+                .sessions(6)
                 .cancelling(0.5, Duration::from_millis(1)),
         )
         .run();
-    assert_eq!(run.counts("load").sent, 16);
+    assert_eq!(run.counts("load").sent, 24);
     let cancelled = run.ended(Ending::Cancelled);
-    assert!((1..16).contains(&cancelled), "{cancelled} of 16 were cancelled");
+    assert!((1..24).contains(&cancelled), "{cancelled} of 24 were cancelled");
     // Whatever was cancelled, all turns were sent in order, and histories lack exactly the answers that never came.
     let books = Books::complete(&run, &server);
     let sessions = sessions(&run, &books);
-    assert_eq!(turn_counts(sessions.values()), [4; 4]);
+    assert_eq!(turn_counts(sessions.values()), [4; 6]);
     let midway = |session: &Session<'_>| {
         let endings: Vec<Ending> = session.turns.iter().map(|(record, _)| record.ending()).collect();
         endings[1] == Ending::Cancelled
@@ -239,7 +240,7 @@ fn an_open_loop_gives_arrivals_to_turns_first_and_ends_with_the_last_session() {
         for record in &run.records {
             let intended = record.ringload.intended_start_ns - run.phase("load").start_ns;
             let off = intended % 5_000_000;
-            assert!(off < 1_000 || off > 4_999_000, "an arrival every 5 ms: {intended}");
+            assert!(!(1_000..=4_999_000).contains(&off), "an arrival every 5 ms: {intended}");
         }
         let mut numbers: Vec<u64> = run.records.iter().map(|record| record.metadata.session_num).collect();
         numbers.sort_unstable();
@@ -292,12 +293,61 @@ fn a_capped_open_loop_never_has_more_sessions_than_slots_and_loses_none() {
     assert!(most_open(&open) <= 4);
 }
 
+#[test]
+fn arrivals_without_a_slot_are_dropped_and_turns_that_are_due_take_theirs() {
+    for cores in [1, 2] {
+        let server = server(|options| options.ttft = Duration::from_millis(15));
+        let run = scenario(&server, 3)
+            .cores(cores)
+            .phase(Phase::constant("load", 1_000.0).capped(3).dropping().sessions(12))
+            .run();
+        assert_eq!(run.counts("load").sent, 36);
+        let books = Books::complete(&run, &server);
+        let sessions = sessions(&run, &books);
+        assert_eq!(turn_counts(sessions.values()), [3; 12]);
+        let open: Vec<(u64, u64)> = sessions.values().map(Session::span).collect();
+        assert!(most_open(&open) <= 3);
+        let mut numbers: Vec<u64> = run.records.iter().map(|record| record.metadata.session_num).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..36));
+    }
+}
+
+#[test]
+fn every_turn_takes_a_prefill_slot() {
+    for cores in [1, 2] {
+        let server = server(|options| options.ttft = Duration::from_millis(10));
+        let run = scenario(&server, 4)
+            .cores(cores)
+            .phase(Phase::closed("load", 8).prefilling(2).sessions(16))
+            .run();
+        assert_eq!(run.counts("load").succeeded, 64);
+        let books = Books::complete(&run, &server);
+        assert_eq!(turn_counts(sessions(&run, &books).values()), [4; 16]);
+        let prefills: Vec<(u64, u64)> = run
+            .records
+            .iter()
+            .map(|record| {
+                let start = record.metadata.request_start_ns;
+                (
+                    start,
+                    start
+                        + record
+                            .metric_ns("time_to_first_token")
+                            .expect("a stream has a first token"),
+                )
+            })
+            .collect();
+        assert!(most_open(&prefills) <= 2);
+    }
+}
+
 /// Answers each request with a text that no encoding survives by luck, the number of its messages in it, in pieces that split it anywhere.
 fn serve_odd_texts(mut client: Client<'_>, bodies: &Mutex<Vec<Value>>) {
     while let Some(request) = client.request() {
         let body: Value = serde_json::from_slice(&request.body).expect("the body is JSON");
         let count = body["messages"].as_array().expect("a list").len();
-        bodies.lock().unwrap().push(body);
+        bodies.lock().expect("no test panics with it").push(body);
         let pieces = [
             &format!("{count}: "),
             r#"\"\\ \n\t\u0007 \/"#,

@@ -388,6 +388,12 @@ fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival,
             return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
         }
         PhaseType::UserCentric { users, rate } => {
+            let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
+            if format.is_some_and(|format| format != config::FileFormat::MultiTurn) {
+                let message = "users need conversations, and records of this dataset are single requests; write format: multi_turn";
+                let key = format!("{}.type", phase.path);
+                return Err(config.mistake(phase.at, &key, message.to_owned()));
+            }
             return Ok(Arrival::UserCentric {
                 users: *users,
                 rate: rate.first(),

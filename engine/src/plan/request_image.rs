@@ -45,6 +45,11 @@ impl RequestImage {
         &self.tail[self.tail.len() - self.body_len as usize..]
     }
 
+    /// Whether the history of its session belongs into its body. Otherwise the request says everything itself, and is remembered by no later one.
+    pub fn has_history(&self) -> bool {
+        !self.message.is_empty()
+    }
+
     /// The turn's own message.
     pub fn message(&self) -> &[u8] {
         &self.body()[self.message.start as usize..self.message.end as usize]

@@ -374,7 +374,10 @@ impl<D: Driver> Core<D> {
         let server = place.server;
         let (history_tokens, history_bytes) = match request.session_place {
             NONE => (Some(0), 0),
-            place => self.sessions.get(place).history_size(),
+            place if self.images.entries[request.image as usize].has_history() => {
+                self.sessions.get(place).history_size()
+            }
+            _ => (Some(0), 0),
         };
         let ending = Ending {
             outcome,

@@ -472,10 +472,11 @@ impl<D: Driver> Core<D> {
                     return 0;
                 }
                 let history = self.sessions.get(session_place).history();
-                if history.is_empty() {
+                let image = &self.images.entries[image as usize];
+                if history.is_empty() || !image.has_history() {
                     return 0;
                 }
-                self.images.entries[image as usize].begin_with_history(history, out)
+                image.begin_with_history(history, out)
             };
             let block = &self.images.ids;
             self.driver.prepare_request(index, place.server, image, insert, |out| {

@@ -238,7 +238,7 @@ impl<D: Driver> Core<D> {
             image,
             session: session.number(),
             session_place: place,
-            keeps_text: !session.is_last_turn(),
+            keeps_text: !session.is_last_turn() && self.images.entries[image as usize].has_history(),
             ..Request::new(credit, intended, ready, now)
         };
         let kept = session.take_connection();
@@ -265,7 +265,9 @@ impl<D: Driver> Core<D> {
             _ => &[],
         };
         let answer_tokens = usage(connection.reader.usage()).completion_tokens;
-        session.remember(image.message(), image.input_tokens, answer, answer_tokens);
+        if image.has_history() {
+            session.remember(image.message(), image.input_tokens, answer, answer_tokens);
+        }
         let due = match self.phases[phase].law {
             TurnLaw::Paced { gap } => now.max(session.due() + gap),
             TurnLaw::Scheduled { zero } => next.timestamp.map_or(now + next.delay, |at| {

@@ -103,10 +103,10 @@ fn mistakes_of_a_phase_are_placed_at_their_value() {
         "did you mean `concurrency`?",
     );
     phase_mistake(
-        &format!("type: user_centric, {stop}"),
-        "user_centric",
+        &format!("type: agentic_replay, {stop}"),
+        "agentic_replay",
         ".type",
-        "not supported by ringload yet: `user_centric`",
+        "not supported by ringload yet: `agentic_replay`",
     );
     phase_mistake(
         &format!("type: burst, {stop}"),
@@ -313,5 +313,57 @@ fn a_fixed_schedule_has_a_window_and_ends_by_itself() {
     assert!(
         found.len() == 1 && found[0].contains("only phases of type fixed_schedule have offsets"),
         "{found:?}"
+    );
+}
+
+#[test]
+fn users_have_a_number_and_one_rate_and_all_of_them_begin() {
+    let read = phase("type: user_centric, users: 15, rate: 1, requests: 15");
+    assert_eq!(
+        (read.load.users(), read.load.rate()),
+        (Some(15), Some(&Rate::Constant(1.0)))
+    );
+    let users = "type: user_centric, users: 5";
+    phase_mistake(
+        &format!("{users}, rate: 1, requests: 2"),
+        "2}",
+        ".requests",
+        "2 requests end the phase before all 5 users have begun; allowed: at least 5",
+    );
+    phase_mistake(
+        &format!("{users}, rate: 1, sessions: 4"),
+        "4}",
+        ".sessions",
+        "at least 5",
+    );
+    phase_mistake(
+        "type: user_centric, rate: 1, requests: 9",
+        "{name",
+        ".users",
+        "this key is required",
+    );
+    phase_mistake(
+        &format!("{users}, requests: 9"),
+        "{name",
+        ".rate",
+        "this key is required",
+    );
+    phase_mistake(
+        "type: poisson, rate: 1, requests: 9, users: 3",
+        "users",
+        ".users",
+        "only a phase of type user_centric has users",
+    );
+    phase_mistake(
+        &format!("{users}, rate: 1, rate_ramp: 5, requests: 9"),
+        "rate_ramp",
+        ".rate_ramp",
+        "users send at even gaps",
+    );
+    phase_mistake(
+        &format!("{users}, rate: 1, requests: 9, concurrency: 2, on_cap: drop"),
+        "drop",
+        ".on_cap",
+        "users wait for a slot",
     );
 }
