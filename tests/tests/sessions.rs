@@ -347,7 +347,7 @@ fn serve_odd_texts(mut client: Client<'_>, bodies: &Mutex<Vec<Value>>) {
     while let Some(request) = client.request() {
         let body: Value = serde_json::from_slice(&request.body).expect("the body is JSON");
         let count = body["messages"].as_array().expect("a list").len();
-        bodies.lock().expect("no test panics with it").push(body);
+        bodies.lock().expect("no reader panicked").push(body);
         let pieces = [
             &format!("{count}: "),
             r#"\"\\ \n\t\u0007 \/"#,
