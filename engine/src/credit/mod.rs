@@ -8,7 +8,7 @@
 //! ever waits for the other; whoever sleeps says so and is woken (`Waker`).
 
 //! Where conversations have several turns, or users pace themselves, a credit says only when something may start, and what it is is decided where
-//! it is taken. Numbers of requests and sessions then come from counters that all cores share ([`Claims`](claims::Claims)).
+//! it is taken. Numbers of requests and sessions then come from counters that all cores share (`Claims`).
 
 mod cancellation;
 mod claims;
