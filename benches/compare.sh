@@ -114,22 +114,26 @@ P3() {
 
 P4() {
     if [ $smoke = 1 ]; then
-        paced 64 $paced_s 20 --ttft 100 --itl 10
+        paced 64 1s 20 --ttft 100 --itl 10
     else
-        paced 256 $paced_s 91 --ttft 100 --itl 10
-        paced 4096 $paced_s 20 --ttft 100 --itl 100
+        paced 256 1s 91 --ttft 100 --itl 10
+        paced 4096 2s 20 --ttft 100 --itl 100
+        echo "The same, but all streams begin at once, and so a token of each is due at the same time:"
+        paced 256 1ms 91 --ttft 100 --itl 10
+        paced 4096 1ms 20 --ttft 100 --itl 100
     fi
 }
 
-# paced STREAMS LOAD_S TOKENS SERVER_FLAG... : records beside the ledger, request by request.
+# paced STREAMS RAMP TOKENS SERVER_FLAG... : records beside the ledger, request by request.
 paced() {
-    local streams=$1 seconds=$2 tokens=$3
+    local streams=$1 tokens=$3
+    export RAMP=$2
     shift 3
     start_server --osl "$tokens" "$@"
-    export STREAMS=$streams LOAD=${seconds}s
+    export STREAMS=$streams LOAD=${paced_s}s
     ringload paced.yaml 1
     measured "$streams streams" "$work/paced" -- "${command[@]}"
-    echo "P4: $streams streams of $tokens tokens, server flags: $*"
+    echo "P4: $streams streams of $tokens tokens, begun over $RAMP, server flags: $*"
     "$bin/ledger_diff" --records "$work/artifacts/profile_export.jsonl" --mock "$MOCK_URL" --phase profiling
     stop_server
     echo
