@@ -240,7 +240,7 @@ fn an_open_loop_gives_arrivals_to_turns_first_and_ends_with_the_last_session() {
         for record in &run.records {
             let intended = record.ringload.intended_start_ns - run.phase("load").start_ns;
             let off = intended % 5_000_000;
-            assert!(off < 1_000 || off > 4_999_000, "an arrival every 5 ms: {intended}");
+            assert!(!(1_000..=4_999_000).contains(&off), "an arrival every 5 ms: {intended}");
         }
         let mut numbers: Vec<u64> = run.records.iter().map(|record| record.metadata.session_num).collect();
         numbers.sort_unstable();
@@ -347,7 +347,7 @@ fn serve_odd_texts(mut client: Client<'_>, bodies: &Mutex<Vec<Value>>) {
     while let Some(request) = client.request() {
         let body: Value = serde_json::from_slice(&request.body).expect("the body is JSON");
         let count = body["messages"].as_array().expect("a list").len();
-        bodies.lock().unwrap().push(body);
+        bodies.lock().expect("no other holder has panicked").push(body);
         let pieces = [
             &format!("{count}: "),
             r#"\"\\ \n\t\u0007 \/"#,
@@ -383,13 +383,13 @@ fn answers_of_any_text_come_back_as_they_were_said_without_their_reasoning() {
         .phase(Phase::closed("load", 1).sessions(1))
         .run();
     assert_eq!(run.ended(Ending::Succeeded), 3);
-    let bodies = bodies.lock().unwrap();
+    let bodies = bodies.lock().expect("no other holder has panicked");
     let last = bodies[2]["messages"].as_array().expect("a list");
     let said = |count: usize| format!("{count}: \"\\ \n\t\u{7} /é日本\u{1F600} {{[é");
     assert_eq!(last.len(), 5);
     assert_eq!(last[1], json!({"role": "assistant", "content": said(1)}));
     assert_eq!(last[3], json!({"role": "assistant", "content": said(3)}));
-    assert_eq!(bodies[1]["messages"].as_array().unwrap()[..], last[..3]);
+    assert_eq!(bodies[1]["messages"].as_array().expect("a list")[..], last[..3]);
 }
 
 #[test]
