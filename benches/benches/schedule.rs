@@ -15,6 +15,7 @@ use std::time::Instant;
 use ringload_benches::harness;
 use ringload_engine::config;
 use ringload_engine::coordinator::{ImageCursor, Pacer};
+use ringload_engine::dataset::{DEFAULT_BLOCK_SIZE, FileFormat, FileOptions, read_file};
 use ringload_engine::plan::{Arrival, BuildOptions, ScheduledStart, build};
 use ringload_engine::units::Nanos;
 
@@ -57,6 +58,14 @@ fn main() {
     );
     let config = config::parse("bench.yaml", config.as_bytes(), &|_| None).expect("the config has no mistake");
 
+    let options = FileOptions {
+        format: FileFormat::SingleTurn,
+        block_size: DEFAULT_BLOCK_SIZE,
+    };
+    let begin = Instant::now();
+    drop(read_file(&path, options).expect("the file has no mistake"));
+    let read = begin.elapsed();
+
     let before = status_kib("VmRSS");
     let begin = Instant::now();
     let plan = build(&config, &BuildOptions::default()).expect("the file has no mistake");
@@ -81,7 +90,9 @@ fn main() {
 
     let each = |kib: u64| kib * 1024 / u64::from(entries);
     println!("{entries} entries in {file_bytes} bytes");
-    println!("read, rendered and sorted in {planned:.0?}; first credit {started:.1?} after the start of the phase");
+    println!(
+        "read in {read:.1?}; read, rendered and sorted in {planned:.1?}; first credit {started:.1?} after the start of the phase"
+    );
     println!("{:.0} ns per credit", paced.as_secs_f64() * 1e9 / f64::from(entries));
     println!(
         "{} bytes per waiting entry of the schedule; {} per entry with its request, {} while the file is read",

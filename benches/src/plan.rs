@@ -88,6 +88,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
     let images = render_synthetic(&inputs, &dataset).expect("the inputs of a bench are valid");
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
+        trial: 0,
         seed: SEED,
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {

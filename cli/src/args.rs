@@ -110,6 +110,12 @@ pub(crate) struct Profile {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
+    /// Go on with a sweep or with several runs that were interrupted: cells that succeeded are kept, the others run.
+    ///
+    /// The artifact directory must be that of the earlier attempt. If what a cell runs has changed since, nothing runs and the difference is named.
+    #[arg(long, conflicts_with_all = ["overwrite", "mock"])]
+    pub(crate) resume: bool,
+
     /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
     ///
     /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever

@@ -4,14 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
+use ringload_engine::plan::PhaseKind;
 pub(crate) use ringload_engine::plan::Verification;
-use ringload_engine::plan::{PhaseKind, Plan};
 use ringload_engine::record::FailureClass;
 
 use crate::args::Ui;
+use crate::cell_table::CellRow;
+use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
+pub(crate) use ringload_engine::cells::{
+    CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
+};
 pub(crate) use ringload_engine::interrupt::Interrupt;
+pub(crate) use ringload_engine::plan::Plan;
 pub(crate) use ringload_engine::run::{
     CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
 };
@@ -73,10 +79,19 @@ pub(crate) struct Overrides {
     pub(crate) control: ControlFlags,
 }
 
-/// A run that is ready to start.
+/// What a config describes.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// One run.
+    Run(Box<Plan>),
+    /// A sweep, or several runs of the same.
+    Cells(Box<Cells>),
+}
+
+/// Work that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) plan: Plan,
+    pub(crate) work: Work,
     /// `runtime.ui` of the config.
     pub(crate) ui: Option<Ui>,
 }
@@ -87,12 +102,12 @@ pub(crate) struct Prepared {
 /// Every mistake of the config, rendered for a person.
 pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
     let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
-    let mut config = match source {
-        Source::File(path) => config::load(path),
-        Source::Bundled => config::parse(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
+    let mut suite = match source {
+        Source::File(path) => config::load_suite(path),
+        Source::Bundled => config::parse_suite(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
     }
     .map_err(rendered)?;
-    config.apply_control_flags(&overrides.control).map_err(rendered)?;
+    suite.apply_control_flags(&overrides.control).map_err(rendered)?;
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,
@@ -101,13 +116,70 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         command: overrides.command,
         benchmark_id: None,
         seed: overrides.seed,
+        trial: 0,
     };
-    let plan = plan::build(&config, &options).map_err(rendered)?;
-    let ui = config.ui.map(|ui| match ui {
+    let ui = suite.variations[0].config.ui.map(|ui| match ui {
         config::Ui::None => Ui::None,
         config::Ui::Simple => Ui::Simple,
     });
-    Ok(Prepared { plan, ui })
+    let work = if suite.is_single() {
+        let config = suite.into_single().map_err(rendered)?;
+        Work::Run(Box::new(plan::build(&config, &options).map_err(rendered)?))
+    } else {
+        Work::Cells(Box::new(Cells::prepare(suite, options).map_err(rendered)?))
+    };
+    Ok(Prepared { work, ui })
+}
+
+/// A cell that has ended, as its line of the table.
+pub(crate) fn cell_row(report: &CellReport) -> CellRow {
+    let figure = |tag: &str, statistic: &str| report.metrics.get(tag)?.get(statistic)?.as_f64();
+    let (status, reason) = match &report.end {
+        CellEnd::Succeeded if report.is_earlier => ("kept", None),
+        CellEnd::Succeeded => ("succeeded", None),
+        CellEnd::Failed(reason) => ("failed", Some(reason.clone())),
+        CellEnd::Interrupted(_) => ("interrupted", None),
+    };
+    CellRow {
+        index: report.index,
+        status: status.to_owned(),
+        figures: [
+            figure("request_throughput", "avg"),
+            figure("time_to_first_token", "p99"),
+            figure("request_latency", "p99"),
+            figure("output_token_throughput", "avg"),
+        ],
+        reason,
+    }
+}
+
+/// The best variations of a sweep, a line each; empty without a sweep.
+pub(crate) fn best_lines(outcome: &CellsOutcome) -> String {
+    let Some(comparison) = &outcome.comparison else {
+        return String::new();
+    };
+    let mut lines = String::new();
+    for (key, title) in [
+        ("best_throughput", "most requests/s"),
+        ("best_latency_p99", "shortest p99"),
+    ] {
+        let best = &comparison["best_configurations"][key];
+        let Some(parameters) = best["parameters"].as_object() else {
+            continue;
+        };
+        let pairs: Vec<String> = parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let figure = best["metric"].as_f64().unwrap_or_default();
+        let unit = best["unit"].as_str().unwrap_or_default();
+        lines.push_str(&format!(
+            "{title}: {} ({} {unit})\n",
+            pairs.join(", "),
+            grouped_decimal(figure, 2)
+        ));
+    }
+    lines
 }
 
 /// Starts the mock server of `--mock`; it ends when it is dropped.

@@ -1,6 +1,7 @@
 //! The `ringload` command line: reads flags, hands a plan to the engine, draws what comes back. It measures nothing itself.
 
 mod args;
+mod cell_table;
 mod command;
 mod console;
 mod control_args;

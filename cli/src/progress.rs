@@ -19,6 +19,8 @@ pub(crate) struct Progress<W> {
     previous: Vec<(String, Nanos, u64)>,
     /// A line stands on the terminal without its end.
     open_line: bool,
+    /// What each line begins with.
+    prefix: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,14 @@ impl Progress<Stderr> {
         };
         Self::new(out, style)
     }
+
+    /// The same for one of several runs; each line begins with `prefix`.
+    pub(crate) fn of_cell(ui: Ui, prefix: String) -> Self {
+        Self {
+            prefix,
+            ..Self::on_stderr(ui)
+        }
+    }
 }
 
 impl<W: Write> Progress<W> {
@@ -48,6 +58,7 @@ impl<W: Write> Progress<W> {
             style,
             previous: Vec::new(),
             open_line: false,
+            prefix: String::new(),
         }
     }
 
@@ -90,7 +101,7 @@ impl<W: Write> Progress<W> {
         {
             line.push_str(&format!("  oldest {:.1} s", age.as_secs_f64()));
         }
-        format!("{:>6.1} s  {line}", snapshot.elapsed.as_secs_f64())
+        format!("{}{:>6.1} s  {line}", self.prefix, snapshot.elapsed.as_secs_f64())
     }
 
     fn describe(&self, phase: &LivePhase) -> String {

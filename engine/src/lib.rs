@@ -12,6 +12,7 @@
 pub mod artifact;
 #[doc(hidden)]
 pub mod benchable;
+pub mod cells;
 pub mod clock;
 pub mod config;
 pub mod control;

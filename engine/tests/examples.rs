@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use ringload_engine::config;
+use ringload_engine::cells::Cells;
+use ringload_engine::config::{self, Suite};
 use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, PhasePlan, Plan, RateCourse, build};
 
-fn plan(name: &str) -> Plan {
+fn suite(name: &str) -> Suite {
     // Examples are run from the top of the repository, and so relative paths of datasets start there.
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(top).expect("the repository is there");
@@ -15,8 +16,18 @@ fn plan(name: &str) -> Plan {
         text.contains(&format!("ringload profile --config examples/{name}")),
         "{name} does not say how to run it"
     );
-    let config = config::parse(name, text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    config::parse_suite(name, text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+fn plan(name: &str) -> Plan {
+    let config = suite(name)
+        .into_single()
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     build(&config, &BuildOptions::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+fn cells(name: &str) -> Cells {
+    Cells::prepare(suite(name), BuildOptions::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 #[test]
@@ -42,16 +53,21 @@ fn every_example_is_sound() {
         "quickstart.yaml",
         "rates.yaml",
         "seamless.yaml",
+        "several-servers.yaml",
+        "sweep.yaml",
     ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing");
     }
     for name in names {
-        let plan = plan(&name);
-        let warnings: Vec<&String> = plan
-            .warnings
-            .iter()
-            .filter(|warning| !warning.contains("connections are opened"))
-            .collect();
+        let told = if suite(&name).is_single() {
+            plan(&name).warnings
+        } else {
+            cells(&name).warnings().to_vec()
+        };
+        // What trials do differently is said of every file that has them.
+        let expected = ["connections are opened", "keep their warmup phases"];
+        let is_advice = |warning: &&String| !expected.iter().any(|words| warning.contains(words));
+        let warnings: Vec<&String> = told.iter().filter(is_advice).collect();
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
     }
 }
@@ -77,6 +93,7 @@ fn the_examples_show_what_they_are_named_after() {
     };
     assert_eq!((moves(&rates[0]), moves(&rates[1])), ((true, false), (false, true)));
     assert!(rates[2].drops_arrivals());
+    assert_eq!(cells("sweep.yaml").cells().len(), 18);
     assert!(
         matches!(&plan("fixed-schedule.yaml").phases[0].arrival, Arrival::FixedSchedule(schedule) if schedule.starts().len() == 12)
     );

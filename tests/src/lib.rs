@@ -11,6 +11,7 @@
 
 pub mod binary;
 pub mod books;
+pub mod cells;
 pub mod configured;
 pub mod isolation;
 pub mod peak;

@@ -179,6 +179,18 @@ impl Running {
         }
     }
 
+    /// Waits for the end of a run that may have sent load or not.
+    ///
+    /// # Errors
+    /// Why it sent none.
+    ///
+    /// # Panics
+    /// As [`Running::finish`], but for refusals.
+    pub fn outcome(self) -> Result<Run, RunError> {
+        let (result, plan, temporary) = self.end(PATIENCE);
+        result.map(|outcome| Run::read(outcome, plan, temporary))
+    }
+
     fn end(self, patience: Duration) -> (Result<RunOutcome, RunError>, Plan, TempDir) {
         match self.done.recv_timeout(patience) {
             Ok(result) => {

@@ -369,6 +369,7 @@ impl Scenario {
         let requests = render_synthetic(&inputs, &dataset).expect("requests can be made of these settings");
         Plan {
             benchmark_id: "0123456789ab".to_owned(),
+            trial: 0,
             seed: self.seed,
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {

@@ -191,3 +191,84 @@ fn a_relative_path_starts_at_the_current_directory_and_mistakes_name_their_line(
     place.profile(&[]).expect(0);
     assert_eq!(place.root()["request_count"]["avg"], 2.0);
 }
+
+#[test]
+fn a_conversation_of_a_file_is_told_with_its_history_and_its_system_message() {
+    let (server, kept) = keeping();
+    let run = configured::run(
+        server.address(),
+        1,
+        "  dataset:\n    type: file\n    format: multi_turn\n    records:\n      - session_id: talk\n        turns: [{role: system, text: be brief}, {text: a, \
+         output_length: 2}, {text: b}, {text: c, role: tool}]\n  phases: [{name: load, kind: profiling, type: concurrency, sessions: 1}]\n",
+    );
+    let messages: Vec<Value> = kept
+        .lock()
+        .expect("no thread panicked")
+        .iter()
+        .map(|body| body["messages"].clone())
+        .collect();
+    let say = |role: &str, content: &str| json!({"role": role, "content": content});
+    let mut history = vec![say("system", "be brief"), say("user", "a")];
+    let first = json!(history.clone());
+    history.extend([say("assistant", "yes"), say("user", "b")]);
+    let second = json!(history.clone());
+    history.extend([say("assistant", "yes"), say("tool", "c")]);
+    assert_eq!(messages, [first, second, json!(history)]);
+    let turns: Vec<(String, u64)> = {
+        let mut records = run.records_of("load");
+        records.sort_by_key(|record| record.metadata.turn_index);
+        records
+            .into_iter()
+            .map(|record| (record.metadata.conversation_id.clone(), record.metadata.turn_index))
+            .collect()
+    };
+    assert_eq!(turns, [0, 1, 2].map(|turn| ("talk".to_owned(), turn)));
+}
+
+#[test]
+fn records_of_a_session_that_say_everything_themselves_carry_no_history() {
+    let (server, kept) = keeping();
+    configured::run(
+        server.address(),
+        1,
+        "  dataset:\n    type: file\n    records: [{text: a, session_id: s}, {text: b, session_id: s}]\n  phases: [{name: load, kind: profiling, type: \
+         concurrency, sessions: 1}]\n",
+    );
+    let kept = kept.lock().expect("no thread panicked");
+    let contents: Vec<&Value> = kept.iter().map(|body| &body["messages"]).collect();
+    assert_eq!(
+        contents,
+        [
+            &json!([{"role": "user", "content": "a"}]),
+            &json!([{"role": "user", "content": "b"}])
+        ]
+    );
+}
+
+#[test]
+fn a_shuffle_of_conversations_takes_each_once_per_pass() {
+    let records: String = (0..6)
+        .map(|k| format!("      - {{session_id: s{k}, turns: [{{text: a}}, {{text: b}}]}}\n"))
+        .collect();
+    for cores in [1, 2] {
+        let server = mock(|_| {});
+        let run = configured::run(
+            server.address(),
+            cores,
+            &format!(
+                "  dataset:\n    type: file\n    format: multi_turn\n    sampling: shuffle\n    records:\n{records}  phases:\n    - {{name: load, kind: \
+                 profiling, type: concurrency, concurrency: 2, sessions: 6}}\n"
+            ),
+        );
+        let mut taken: Vec<(String, u64)> = run
+            .records_of("load")
+            .into_iter()
+            .map(|record| (record.metadata.conversation_id.clone(), record.metadata.turn_index))
+            .collect();
+        taken.sort();
+        let each: Vec<(String, u64)> = (0..6)
+            .flat_map(|k| [(format!("s{k}"), 0), (format!("s{k}"), 1)])
+            .collect();
+        assert_eq!(taken, each, "{cores} cores");
+    }
+}

@@ -320,3 +320,58 @@ fn s65_before_the_load_while_the_model_is_not_ready() {
     assert!(asked.elapsed() < SOON);
     assert_eq!(server.counters().requests, 0);
 }
+
+#[test]
+fn s65_at_any_moment_of_a_hooked_run() {
+    // Resets, probes, starts and stops take their time, so that each moment meets another of them.
+    let slow = [
+        "/v1/models=503,200:{\"data\":[{\"id\":\"mock-model\"}]}",
+        "/reset_prefix_cache=200@60",
+        "/start_profile=200@60",
+        "/stop_profile=200@60",
+    ];
+    let mut moments = [0; 2];
+    for step in 0..14 {
+        let server = scripted(&slow);
+        let running = Scenario::new(server.address())
+            .cores(2)
+            .wait_for_model(ReadinessMode::Models, ms(5_000), ms(50))
+            .reset("/reset_prefix_cache")
+            .profiler("/start_profile", "/stop_profile")
+            .phase(Phase::closed("warmup", 2).warmup().requests(20))
+            .phase(Phase::closed("a", 4).requests(40))
+            .phase(Phase::closed("b", 4).requests(40).seamless())
+            .phase(Phase::closed("settle", 2).warmup().requests(20))
+            .phase(Phase::closed("c", 4).requests(1_000_000))
+            .start();
+        std::thread::sleep(ms(45 * step));
+        let asked = Instant::now();
+        running.interrupt(SIGINT);
+        let outcome = running.outcome();
+        assert!(
+            asked.elapsed() < SOON,
+            "step {step}: ended {:?} after the interrupt",
+            asked.elapsed()
+        );
+        match outcome {
+            Err(error) => {
+                assert!(matches!(error, RunError::Interrupted { signal: SIGINT }), "{error}");
+                moments[0] += 1;
+            }
+            Ok(run) => {
+                assert_eq!(run.outcome.interrupted, Some(SIGINT));
+                assert_eq!(run.root()["was_cancelled"], true);
+                moments[1] += 1;
+            }
+        }
+        assert!(
+            !server.counters().profiling,
+            "step {step}: {:?}",
+            control_paths(&server)
+        );
+    }
+    assert!(
+        moments.iter().all(|&count| count > 0),
+        "before and during the load: {moments:?}"
+    );
+}

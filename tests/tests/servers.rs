@@ -1,10 +1,13 @@
 //! Several URLs behind one load: sessions take them in turn, each has connections of its own, and each is counted.
 
+use std::process::Command;
 use std::time::Duration;
 
-use ringload_engine::plan::ConnectionReuse;
+use ringload_engine::plan::{ConnectionReuse, Verification};
 use ringload_mock_server::MockServer;
+use ringload_tests::program::{Program, Workplace, config, phase};
 use ringload_tests::server::{faulty, nobody};
+use ringload_tests::tls::{Authority, TlsServer};
 use ringload_tests::{Phase, Run, Scenario, eventually, mock};
 
 fn three() -> [MockServer; 3] {
@@ -145,4 +148,55 @@ fn requests_that_are_cut_are_counted_where_they_were() {
     running.interrupt(2);
     let run = running.finish_within(Duration::from_secs(20));
     assert_eq!(told(&run, "load", "truncated_request_count"), [3, 2]);
+}
+
+#[test]
+fn each_server_proves_its_own_name() {
+    let authority = Authority::new();
+    let mocks = [mock(|_| {}), mock(|_| {})];
+    let fronts = [("localhost", &mocks[0]), ("127.0.0.1", &mocks[1])]
+        .map(|(name, mock)| TlsServer::before(mock.address(), authority.server(name, |_| {})));
+    let scenario = |host: &str| {
+        Scenario::new(fronts[0].address())
+            .host(host)
+            .also(fronts[1].address())
+            .tls(Verification::CaFile(authority.file()))
+            .phase(Phase::closed("load", 2).requests(20))
+    };
+    let run = scenario("localhost").run();
+    assert_eq!(told(&run, "load", "succeeded"), [10, 10]);
+    let run = scenario("127.0.0.1").run();
+    assert_eq!(
+        told(&run, "load", "succeeded"),
+        [0, 10],
+        "the first server is not who it was said to be"
+    );
+}
+
+#[test]
+fn a_few_places_for_connections_serve_many_servers() {
+    // 128 descriptors are kept for other things, so 22 connections are left for 20 slots at 6 servers: idle ones must make room.
+    let servers: Vec<MockServer> = (0..6).map(|_| mock(|_| {})).collect();
+    let urls: Vec<String> = servers.iter().map(MockServer::url).collect();
+    let text = config(
+        &format!("[{}]", urls.join(", ")),
+        &phase("profiling", "concurrency: 20, requests: 1200"),
+    );
+    let workplace = Workplace::new(&text);
+    let limited = ["sh", "-c", "ulimit -n 150; exec \"$@\"", "sh"];
+    let profile = workplace.profile_command(&[]);
+    let mut command = Command::new(limited[0]);
+    command
+        .args(&limited[1..])
+        .arg(profile.get_program())
+        .args(profile.get_args())
+        .current_dir(workplace.folder());
+    Program::start(command).end().expect(0);
+    let told = workplace.root()["ringload"]["servers"].clone();
+    for (index, server) in servers.iter().enumerate() {
+        assert_eq!(told[index]["succeeded"], 200, "{told}");
+        assert_eq!(server.counters().requests, 200);
+    }
+    let connections: u64 = servers.iter().map(|server| server.counters().connections).sum();
+    assert!(connections > 22, "{connections} connections: nothing had to make room");
 }

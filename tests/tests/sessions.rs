@@ -347,7 +347,7 @@ fn serve_odd_texts(mut client: Client<'_>, bodies: &Mutex<Vec<Value>>) {
     while let Some(request) = client.request() {
         let body: Value = serde_json::from_slice(&request.body).expect("the body is JSON");
         let count = body["messages"].as_array().expect("a list").len();
-        bodies.lock().expect("no other holder has panicked").push(body);
+        bodies.lock().expect("no reader panicked").push(body);
         let pieces = [
             &format!("{count}: "),
             r#"\"\\ \n\t\u0007 \/"#,
@@ -383,7 +383,7 @@ fn answers_of_any_text_come_back_as_they_were_said_without_their_reasoning() {
         .phase(Phase::closed("load", 1).sessions(1))
         .run();
     assert_eq!(run.ended(Ending::Succeeded), 3);
-    let bodies = bodies.lock().expect("no other holder has panicked");
+    let bodies = bodies.lock().expect("no reader panicked");
     let last = bodies[2]["messages"].as_array().expect("a list");
     let said = |count: usize| format!("{count}: \"\\ \n\t\u{7} /é日本\u{1F600} {{[é");
     assert_eq!(last.len(), 5);

@@ -65,6 +65,8 @@ const ROWS: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    // Several runs one after another, and what they come to together.
+    ("cells", &["artifact", "config", "interrupt", "plan", "run", "units"]),
     // Faces for the benches, outside the pipeline; nothing imports it.
     (
         "benchable",
@@ -77,6 +79,7 @@ const ROWS: &[(&str, &[&str])] = &[
 /// What the command line may use of the engine: what goes in, what comes out, and no part of the machinery.
 const CLI: &[&str] = &[
     "artifact",
+    "cells",
     "config",
     "coordinator", // `Tally`
     "interrupt",

@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::cells;
+use ringload_engine::units::Nanos;
+
 use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
 use crate::console;
 use crate::engine::{
-    self, DriverChoice, Interrupt, Overrides, Pacing, Prepared, RunOptions, RunOutcome, Source, Verification,
+    self, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome, Source, Verification,
+    Work,
 };
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -44,7 +48,13 @@ pub(crate) fn execute(args: &Profile) -> Exit {
 }
 
 fn run(args: &Profile, prepared: Prepared) -> Exit {
-    let Prepared { plan, ui } = prepared;
+    let Prepared { work, ui } = prepared;
+    if args.resume && matches!(work, Work::Run(_)) {
+        console::note(
+            "error: --resume goes on with a sweep or with several runs, and this config describes one run; remove the flag",
+        );
+        return Exit::Usage;
+    }
     let interrupt = Arc::new(Interrupt::new());
     let watch = {
         let interrupt = Arc::clone(&interrupt);
@@ -53,16 +63,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             Err(error) => return failed(&format!("error: signal handlers cannot be installed: {error}")),
         }
     };
-    let told = plan.warnings.clone();
-    told.iter().for_each(|warning| console::warn(warning));
-    if let Some(readiness) = &plan.readiness {
-        console::note(&format!(
-            "waiting up to {} for each server and model to be ready",
-            readiness.timeout
-        ));
-    }
-
-    let mut progress = Progress::on_stderr(args.ui.or(ui).unwrap_or(Ui::Simple));
+    let ui = args.ui.or(ui).unwrap_or(Ui::Simple);
     let options = RunOptions {
         cores: args.cores.clone().unwrap_or_default(),
         driver: match args.driver {
@@ -79,7 +80,28 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         },
         interrupt,
     };
-    let result = engine::run(&plan, &options, &mut |snapshot| progress.show(snapshot));
+    // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
+    let exit = match work {
+        Work::Run(plan) => run_one(&plan, &options, ui, args.fail_on_client_limited),
+        Work::Cells(suite) => {
+            let wishes = cells::Wishes {
+                ui,
+                resume: args.resume,
+                fail_on_client_limited: args.fail_on_client_limited,
+            };
+            cells::run(&suite, options, &wishes)
+        }
+    };
+    drop(watch);
+    exit
+}
+
+fn run_one(plan: &Plan, options: &RunOptions, ui: Ui, fail_on_client_limited: bool) -> Exit {
+    let told = plan.warnings.clone();
+    told.iter().for_each(|warning| console::warn(warning));
+    note_readiness(plan.readiness.as_ref().map(|readiness| readiness.timeout));
+    let mut progress = Progress::on_stderr(ui);
+    let result = engine::run(plan, options, &mut |snapshot| progress.show(snapshot));
     progress.clear();
     let outcome = match result {
         Ok(outcome) => outcome,
@@ -92,10 +114,16 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             };
         }
     };
-    // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
-    let exit = conclude(&outcome, &told, args.fail_on_client_limited);
-    drop(watch);
-    exit
+    conclude(&outcome, &told, fail_on_client_limited)
+}
+
+/// Says what the start waits for.
+pub(super) fn note_readiness(timeout: Option<Nanos>) {
+    if let Some(timeout) = timeout {
+        console::note(&format!(
+            "waiting up to {timeout} for each server and model to be ready"
+        ));
+    }
 }
 
 /// Prints the results and decides how the program ends.
@@ -134,7 +162,7 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
 }
 
 /// How a run that wrote its results ends, and why if not well.
-fn verdict(
+pub(super) fn verdict(
     interrupted: Option<i32>,
     failure: Option<&str>,
     threshold_missed: Option<&str>,
@@ -275,6 +303,7 @@ mod tests {
             ui: None,
             output_artifact_dir: directory.map(PathBuf::from),
             overwrite: false,
+            resume: false,
             fail_on_client_limited: false,
             random_seed: None,
             control: ControlArgs::default(),

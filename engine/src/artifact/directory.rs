@@ -110,7 +110,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    fn create(target: PathBuf) -> Result<Self, ArtifactError> {
+    pub(super) fn create(target: PathBuf) -> Result<Self, ArtifactError> {
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned());
         let unfinished = target.with_file_name(format!(".{}{}", name.unwrap_or_default(), names::UNFINISHED));
         let parent = target.parent().unwrap_or(Path::new("."));
@@ -161,7 +161,7 @@ impl Drop for AtomicFile {
 }
 
 /// Files in the directory that this tool wrote: known names only, so that nothing of a stranger is ever removed.
-fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
+pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
     let mut exports: BTreeSet<String> = names.all().into();
     exports.extend(Names::new(None).map(|defaults| defaults.all()).into_iter().flatten());
     // An earlier run may have had another prefix; its manifest knows.
@@ -221,7 +221,7 @@ fn manifest_names(manifest: &Path) -> Option<Names> {
 }
 
 /// Removes files of an earlier run and the phase directories that they leave empty.
-fn remove(root: &Path, files: &[PathBuf]) -> Result<(), ArtifactError> {
+pub(super) fn remove(root: &Path, files: &[PathBuf]) -> Result<(), ArtifactError> {
     for path in files {
         fs::remove_file(path).map_err(|source| ArtifactError::Remove {
             path: path.clone(),
@@ -238,7 +238,7 @@ fn remove(root: &Path, files: &[PathBuf]) -> Result<(), ArtifactError> {
 }
 
 /// The first of `NAME-2`, `NAME-3` and so on that does not exist.
-fn free_name(root: &Path) -> PathBuf {
+pub(super) fn free_name(root: &Path) -> PathBuf {
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_else(|| "artifacts".to_owned());
     (2u32..)

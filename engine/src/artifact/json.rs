@@ -13,7 +13,7 @@ use crate::report::{
 /// Version of the document's shape.
 const SCHEMA_VERSION: &str = "1.5";
 /// What stands for the version of the tool: readers expect a text under this key, and ours says who wrote the file.
-const TOOL_VERSION: &str = concat!("ringload-", env!("CARGO_PKG_VERSION"));
+pub(super) const TOOL_VERSION: &str = concat!("ringload-", env!("CARGO_PKG_VERSION"));
 
 /// Metrics that stand before everything else; the others follow at the end. Both in the order of the table.
 const LEADING: [&str; 24] = [
@@ -91,7 +91,7 @@ fn document(
         "run_info".into(),
         json!({
             "benchmark_id": plan.benchmark_id,
-            "trial": 0,
+            "trial": plan.trial,
             "random_seed": plan.seed,
             "cli_command": plan.command,
         }),
@@ -134,6 +134,11 @@ fn additions(report: &Report, scope: &ScopeReport, facts: Map<String, Value>) ->
         additions.insert("send_lag".into(), distribution(Unit::Milliseconds, lag));
     }
     Value::Object(additions)
+}
+
+/// The metrics of the run's document alone: what aggregates over runs are made of.
+pub(super) fn metrics(report: &Report) -> Map<String, Value> {
+    report.aggregate.metrics.iter().map(entry).collect()
 }
 
 fn entry(measured: &Measured) -> (String, Value) {

@@ -22,6 +22,7 @@ mod json;
 mod jsonl;
 mod manifest;
 mod names;
+mod shared;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,9 @@ pub use adaptive::AdaptiveFacts;
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
+pub use shared::{
+    COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, clear, metrics, read_metrics, write_document, write_text,
+};
 
 use crate::id::PhaseId;
 use crate::plan::Plan;

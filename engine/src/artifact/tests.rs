@@ -1,5 +1,7 @@
 //! Whole artifact trees: read back strictly, and compared with the keys and units that readers of the peer's files know.
 
+mod lines;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -401,51 +403,6 @@ fn lines_have_the_known_keys_and_the_values_of_their_records() {
         (&warmup["benchmark_phase"], warmup.get("profiling_index")),
         (&json!("warmup"), None)
     );
-}
-
-#[test]
-fn failed_cancelled_and_cut_requests_have_lines_with_their_error() {
-    let lines = multi_phase().lines();
-    let (failed, cancelled, cut) = (&lines[2], &lines[5], &lines[6]);
-    let expected = json!({"code": 503, "type": "Service Unavailable", "message": "busy \"now\"\n"});
-    assert_eq!(failed["error"], expected);
-    assert_eq!(failed["metrics"], json!({"error_isl": {"value": 64, "unit": "tokens"}}));
-    assert_eq!(failed["metadata"]["was_cancelled"], false);
-    assert!(failed["metadata"].get("request_ack_ns").is_none());
-
-    assert_eq!(cancelled["error"]["code"], 499);
-    assert_eq!(cancelled["metadata"]["was_cancelled"], true);
-    assert_eq!(
-        cancelled["metadata"]["cancellation_time_ns"],
-        cancelled["metadata"]["request_end_ns"]
-    );
-
-    assert_eq!(
-        [failed, cancelled, cut].map(|line| line["ringload"].get("partial_tokens").cloned()),
-        [None, Some(json!(0)), Some(json!(0))]
-    );
-
-    assert_eq!(cut["error"], json!({"type": "RequestTruncated", "message": "cut"}));
-    assert_eq!(
-        (&cut["metadata"]["was_cancelled"], &cut["metrics"]),
-        (&json!(true), &json!({}))
-    );
-}
-
-#[test]
-fn tokens_that_came_before_a_disconnect_are_kept_and_count_nowhere() {
-    let streamed = |content_events, completion_tokens| {
-        let mut record = other(BASELINE, 1, Outcome::Cancelled);
-        record.content_events = content_events;
-        record.usage.completion_tokens = completion_tokens;
-        record
-    };
-    for (record, expected) in [(streamed(7, None), 7), (streamed(7, Some(9)), 9)] {
-        let tree = write_tree(plan(), &[success(BASELINE, 0), record], &RunEnd::Complete);
-        assert_eq!(tree.lines()[1]["ringload"]["partial_tokens"], expected);
-        let root = tree.json("profile_export_aiperf.json");
-        assert_eq!(root["total_output_tokens"]["avg"], 16.0);
-    }
 }
 
 #[test]

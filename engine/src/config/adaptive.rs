@@ -307,6 +307,14 @@ fn transpose<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 
 /// What may not stand beside a controller.
 fn check(phase: &Section<'_>, variable: AdaptiveVariable, around: &Surroundings) -> Option<()> {
+    let kind = phase.field("type").and_then(|field| field.node.scalar());
+    if kind.is_some_and(|kind| kind.text == "fixed_schedule") {
+        phase.report(
+            "adaptive_scale",
+            "a fixed schedule is replayed as it is and nothing may hold it back; use another type or remove the key",
+        );
+        return None;
+    }
     let (ramp, limit) = match variable {
         AdaptiveVariable::Concurrency => ("concurrency_ramp", "concurrency"),
         AdaptiveVariable::PrefillConcurrency => ("prefill_ramp", "prefill_concurrency"),

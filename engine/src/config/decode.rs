@@ -183,7 +183,7 @@ impl<'t> Field<'t> {
         } else {
             format!("a whole number of at least {min}")
         };
-        match scalar::number(&self.scalar(&allowed)?.text) {
+        match scalar::number(&self.number_scalar(&allowed)?.text) {
             Ok(Number {
                 integer: Some(value), ..
             }) if (min..=max).contains(&value) => return T::try_from(value).ok(),
@@ -207,8 +207,19 @@ impl<'t> Field<'t> {
         self.measure(&bounds.of_duration(), bounds, scalar::duration)
     }
 
+    /// A list where one number is due was meant to be tried out value by value.
+    fn number_scalar(&self, allowed: &str) -> Option<&'t Scalar> {
+        if matches!(self.node.value, Value::Sequence(_)) {
+            self.mistake(&format!(
+                "{allowed}; to run once with each value of a list, put the list under `sweep`"
+            ));
+            return None;
+        }
+        self.scalar(allowed)
+    }
+
     fn measure(&self, allowed: &str, bounds: Bounds, read: impl Fn(&str) -> Result<f64, Fault>) -> Option<f64> {
-        match read(&self.scalar(allowed)?.text) {
+        match read(&self.number_scalar(allowed)?.text) {
             Ok(value) if bounds.contains(value) => Some(value),
             Ok(_) => {
                 self.mistake(allowed);
@@ -419,6 +430,12 @@ impl<'t> Section<'t> {
             .iter()
             .find(|(present, _)| *present == key)
             .map(|(_, entry)| entry.key_at)
+    }
+
+    /// The tree of a key, unless it is absent or null.
+    pub(super) fn node(&self, key: &'static str) -> Option<&'t Rc<Node>> {
+        let (_, entry) = self.entries.iter().find(|(present, _)| *present == key)?;
+        (!entry.value.is_null()).then_some(&entry.value)
     }
 
     /// The value of a key that must be there.

@@ -140,6 +140,16 @@ impl Diagnostics {
         Self::new(Arc::new(Source::new(file, "", None)), vec![diagnostic])
     }
 
+    /// The same mistakes, said of one variation of a sweep.
+    pub(crate) fn in_variation(mut self, label: &str) -> Self {
+        for mistake in &mut self.list {
+            mistake
+                .message
+                .push_str(&format!(" (in the variation {})", quote(label)));
+        }
+        self
+    }
+
     /// The mistakes in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()

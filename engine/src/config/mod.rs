@@ -1,7 +1,7 @@
 //! The file as written: every mistake of it with line, column, key and advice, and the values that were read.
 //!
 //! ```text
-//! bytes -> text -> tree with places (anchors, merge keys, ${ENV}) -> typed sections -> Config
+//! bytes -> text -> tree with places (anchors, merge keys, ${ENV}) -> one tree per variation, templates filled in -> typed sections -> Config
 //! ```
 //!
 //! A value gets its type from the field it stands in, never from its looks: `on` is text where text is due and a boolean where a
@@ -9,6 +9,7 @@
 //! values mean together is decided in [`plan`](crate::plan).
 
 mod adaptive;
+mod address;
 mod control_flags;
 mod dataset;
 mod dataset_file;
@@ -20,7 +21,9 @@ mod free;
 mod headers;
 mod hooks;
 mod limits;
+mod merge;
 mod models;
+mod multi_run;
 mod output;
 mod parse;
 mod phase_names;
@@ -32,13 +35,15 @@ mod scalar;
 mod schema;
 mod secret;
 mod substitute;
+mod suite;
+mod sweep;
+mod template;
 mod tree;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -51,12 +56,15 @@ pub use endpoint::{Address, ConnectionReuse, Endpoint};
 pub use fixed_schedule::ScheduleWindow;
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
+pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
 pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
+pub use suite::{Suite, Variation, load_suite, parse_suite};
+pub use sweep::{IterationOrder, Sweep};
 pub use tree::Position;
 pub use url::Url;
 
@@ -68,7 +76,7 @@ pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
 use diagnostic::Sink;
-use schema::{BENCHMARK, ENVELOPE, MULTI_RUN, snake_case};
+use schema::{BENCHMARK, ENVELOPE, snake_case};
 use tree::{Entry, Node, Value};
 
 /// A whole file as written, free of mistakes.
@@ -109,64 +117,12 @@ impl Config {
     }
 }
 
-/// Reads a file, with the environment of the process for `${NAME}`.
+/// Reads the bytes of a file that messages call `file` and that describes one run.
 ///
 /// # Errors
-/// All mistakes of the file, or why it could not be read.
-pub fn load(path: &Path) -> Result<Config, Diagnostics> {
-    let file = path.display().to_string();
-    let unreadable = |reason: String| Diagnostics::unreadable(&file, reason);
-    let metadata = std::fs::metadata(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
-    if !metadata.is_file() {
-        return Err(unreadable("cannot read the file: it is not a regular file".to_owned()));
-    }
-    // Checked before reading, so that a wrong path to a huge file costs nothing.
-    if metadata.len() > parse::MAX_BYTES as u64 {
-        let limit = parse::MAX_BYTES;
-        return Err(unreadable(format!(
-            "found {} bytes; allowed: at most {limit}",
-            metadata.len()
-        )));
-    }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
-    parse(&file, &bytes, &|name| std::env::var(name).ok())
-}
-
-/// Reads the bytes of a file that messages call `file`.
-///
-/// # Errors
-/// All mistakes of the file, sorted by place.
+/// All mistakes of the file, sorted by place, or that it describes several runs.
 pub fn parse(file: &str, bytes: &[u8], environment: &Environment<'_>) -> Result<Config, Diagnostics> {
-    let sink = Sink::default();
-    let text = parse::decode_text(bytes, &sink);
-    let root = text.and_then(|text| parse::parse(text, environment, &sink));
-    let secrets = root.as_deref().map(secret::find_secrets);
-    let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
-    let parts = root.and_then(|root| envelope(&root, &sink));
-    let (mistakes, warnings) = sink.into_parts();
-    match parts {
-        Some(parts) if mistakes.is_empty() => Ok(Config {
-            source,
-            random_seed: parts.random_seed,
-            models: parts.body.models,
-            endpoint: parts.body.endpoint,
-            dataset: parts.body.dataset,
-            phases: parts.body.phases,
-            artifacts: parts.body.artifacts,
-            ui: parts.body.ui,
-            tokenizer: parts.body.tokenizer,
-            warnings,
-        }),
-        _ => {
-            assert!(!mistakes.is_empty(), "a reader gave up on {file} without a report");
-            Err(Diagnostics::new(source, mistakes))
-        }
-    }
-}
-
-struct Envelope {
-    random_seed: Option<u64>,
-    body: Body,
+    parse_suite(file, bytes, environment)?.into_single()
 }
 
 struct Body {
@@ -179,7 +135,7 @@ struct Body {
     tokenizer: Option<String>,
 }
 
-fn envelope(root: &Rc<Node>, sink: &Sink) -> Option<Envelope> {
+fn envelope(root: &Rc<Node>, source: &Arc<Source>, sink: &Sink) -> Option<Suite> {
     let Value::Mapping(entries) = &root.value else {
         let field = Field {
             node: root,
@@ -195,7 +151,7 @@ fn envelope(root: &Rc<Node>, sink: &Sink) -> Option<Envelope> {
     }
     let (envelope_node, flat_body) = match &lifted {
         Some((envelope, body)) => (envelope, Some(body)),
-        None => (&**root, None),
+        None => (root, None),
     };
     let section = Field {
         node: envelope_node,
@@ -204,51 +160,28 @@ fn envelope(root: &Rc<Node>, sink: &Sink) -> Option<Envelope> {
     }
     .section(&ENVELOPE)?;
     check_version(&section);
-    check_multi_run(&section);
-    let random_seed = section
-        .field("random_seed")
-        .and_then(|field| field.integer(0, u64::MAX.into()));
-    let body = match flat_body {
-        // Keys keep their paths: in a flat file `phases` is `phases`.
-        Some(node) => Field {
-            node,
-            path: String::new(),
-            sink,
-        },
-        None => section.required("benchmark", "put model, endpoint, dataset and phases under it")?,
+    // Keys keep their paths: in a flat file `phases` is `phases`.
+    let (body, path) = match flat_body {
+        Some(node) => (Some(node), ""),
+        None => {
+            section.required("benchmark", "put model, endpoint, dataset and phases under it");
+            (section.node("benchmark"), "benchmark")
+        }
     };
-    let body = benchmark(&body.section(&BENCHMARK)?)?;
-    Some(Envelope { random_seed, body })
+    suite::read(&section, body, path, source, sink)
 }
 
 /// The old flat shape, taken apart into what belongs to the envelope and what belongs to `benchmark`. Not when `benchmark` is
 /// there too: then a body key at the top level is more likely one level too high than old.
-fn lift_flat(root: &Node, entries: &[Entry]) -> Option<(Node, Node)> {
+fn lift_flat(root: &Node, entries: &[Entry]) -> Option<(Rc<Node>, Rc<Node>)> {
     let is_body = |entry: &Entry| BENCHMARK.known().any(|key| key == snake_case(&entry.key));
     let has_benchmark = entries.iter().any(|entry| entry.key == "benchmark");
     if has_benchmark || !entries.iter().any(is_body) {
         return None;
     }
-    let copy = |entry: &Entry| Entry {
-        key: entry.key.clone(),
-        key_at: entry.key_at,
-        value: Rc::clone(&entry.value),
-        merged: entry.merged,
-    };
-    let node = |wants_body: bool| Node {
-        start: root.start,
-        end: root.end,
-        size: root.size,
-        height: root.height,
-        value: Value::Mapping(
-            entries
-                .iter()
-                .filter(|entry| is_body(entry) == wants_body)
-                .map(copy)
-                .collect(),
-        ),
-    };
-    Some((node(false), node(true)))
+    let (body, envelope): (Vec<Entry>, Vec<Entry>) = entries.iter().cloned().partition(is_body);
+    let node = |entries| Node::made(root, Value::Mapping(entries));
+    Some((node(envelope), node(body)))
 }
 
 fn check_version(envelope: &Section<'_>) {
@@ -257,18 +190,6 @@ fn check_version(envelope: &Section<'_>) {
         && scalar.text != "2.0"
     {
         field.mistake("\"2.0\"");
-    }
-}
-
-/// One run is what happens anyway; more are refused.
-fn check_multi_run(envelope: &Section<'_>) {
-    let Some(section) = envelope.field("multi_run").and_then(|field| field.section(&MULTI_RUN)) else {
-        return;
-    };
-    if let Some(field) = section.field("num_runs")
-        && field.integer::<u32>(1, 10).is_some_and(|runs| runs > 1)
-    {
-        field.refuse("several runs of one benchmark", "write 1 or remove `multi_run`");
     }
 }
 

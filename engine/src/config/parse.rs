@@ -249,11 +249,6 @@ impl Builder<'_> {
                 return Value::Faulty;
             }
         };
-        if scalar.text.contains("{{") || scalar.text.contains("{%") {
-            let message = "not supported by ringload yet: templates (`{{ }}`, `{% %}`); write the value itself";
-            self.sink.report(at, &self.path(), message);
-            return Value::Faulty;
-        }
         Value::Scalar(scalar)
     }
 

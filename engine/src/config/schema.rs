@@ -26,32 +26,65 @@ const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refuse
 }
 
 const OFF: &[&str] = &["false", "no", "off"];
-const ON: &[&str] = &["true", "yes", "on"];
 const NEVER: &[&str] = &[];
 const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
     place: "",
-    keys: &["schema_version", "benchmark", "random_seed", "multi_run"],
-    refused: &[
-        refused("sweep", NEVER),
-        refused("variables", EMPTY),
-        refused("no_sweep_table", OFF),
-        refused("plot", OFF),
+    keys: &[
+        "schema_version",
+        "benchmark",
+        "random_seed",
+        "sweep",
+        "multi_run",
+        "variables",
+        "no_sweep_table",
     ],
+    refused: &[refused("plot", OFF)],
+};
+
+pub(super) static SWEEP: Schema = Schema {
+    place: "sweep",
+    keys: &[
+        "type",
+        "parameters",
+        "runs",
+        "cooldown_seconds",
+        "iteration_order",
+        "same_seed",
+        "failure_policy",
+    ],
+    refused: &[
+        refused("sla_filters", EMPTY),
+        refused("post_process", EMPTY),
+        refused("recipe_name", NEVER),
+    ],
+};
+
+pub(super) static SCENARIO: Schema = Schema {
+    place: "sweep.runs[]",
+    keys: &["name", "benchmark", "values", "variables"],
+    refused: &[],
+};
+
+pub(super) static FAILURE_POLICY: Schema = Schema {
+    place: "sweep.failure_policy",
+    keys: &["on_child_failure", "max_failures"],
+    refused: &[],
 };
 
 pub(super) static MULTI_RUN: Schema = Schema {
     place: "multi_run",
-    keys: &["num_runs"],
-    refused: &[
-        refused("cooldown_seconds", &["0", "0.0"]),
-        refused("confidence_level", &["0.95"]),
-        refused("set_consistent_seed", ON),
-        refused("vary_seed_per_trial", OFF),
-        refused("disable_warmup_after_first", ON),
-        refused("convergence", NEVER),
+    keys: &[
+        "num_runs",
+        "cooldown_seconds",
+        "confidence_level",
+        "set_consistent_seed",
+        "vary_seed_per_trial",
+        "disable_warmup_after_first",
+        "failure_policy",
     ],
+    refused: &[refused("convergence", NEVER)],
 };
 
 pub(super) static BENCHMARK: Schema = Schema {
@@ -411,8 +444,11 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 20] = [
+static ALL: [&Schema; 23] = [
     &ENVELOPE,
+    &SWEEP,
+    &SCENARIO,
+    &FAILURE_POLICY,
     &MULTI_RUN,
     &BENCHMARK,
     &MODELS,

@@ -2,6 +2,11 @@
 
 use std::rc::Rc;
 
+use serde_json::{Map, Value as Json};
+
+use super::scalar;
+use super::schema::snake_case;
+
 /// A place in a file. Lines and columns count from 1; columns count characters, not bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -65,7 +70,7 @@ pub(super) enum Style {
 }
 
 /// One `key: value` of a mapping.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// The key as written.
     pub(super) key: String,
@@ -78,6 +83,54 @@ pub(super) struct Entry {
 }
 
 impl Node {
+    /// A value made of others, where `like` stands.
+    pub(super) fn made(like: &Self, value: Value) -> Rc<Self> {
+        let (mut size, mut height) = (1usize, 1);
+        let mut count = |node: &Self| {
+            size = size.saturating_add(node.size);
+            height = height.max(node.height + 1);
+        };
+        match &value {
+            Value::Sequence(items) => items.iter().for_each(|item| count(item)),
+            Value::Mapping(entries) => entries.iter().for_each(|entry| count(&entry.value)),
+            Value::Scalar(_) | Value::Faulty => {}
+        }
+        Rc::new(Self {
+            start: like.start,
+            end: like.end,
+            size,
+            height,
+            value,
+        })
+    }
+
+    /// The value of a key in either spelling, if this is a mapping that has it.
+    pub(super) fn get(&self, key: &str) -> Option<&Rc<Self>> {
+        let Value::Mapping(entries) = &self.value else {
+            return None;
+        };
+        entry_of(entries, key).map(|at| &entries[at].value)
+    }
+
+    /// The value by its looks, as a reader without knowledge of fields takes it: for labels, templates and comparisons.
+    pub(super) fn to_json(&self) -> Json {
+        match &self.value {
+            Value::Faulty => Json::Null,
+            Value::Scalar(_) if self.is_null() => Json::Null,
+            Value::Scalar(scalar) if scalar.style == Style::Quoted => Json::String(scalar.text.clone()),
+            Value::Scalar(scalar) => by_looks(&scalar.text),
+            Value::Sequence(items) => items.iter().map(|item| item.to_json()).collect(),
+            Value::Mapping(entries) => {
+                let mut object = Map::new();
+                for entry in entries {
+                    // A merged entry comes after the own ones, and those win.
+                    object.entry(entry.key.clone()).or_insert_with(|| entry.value.to_json());
+                }
+                Json::Object(object)
+            }
+        }
+    }
+
     /// The scalar here, if it is one.
     pub(super) fn scalar(&self) -> Option<&Scalar> {
         match &self.value {
@@ -96,5 +149,28 @@ impl Node {
     /// Whether a mistake here has been reported already.
     pub(super) fn is_faulty(&self) -> bool {
         matches!(self.value, Value::Faulty)
+    }
+}
+
+/// The entry of a key: spelt exactly so, or else in the other of the two spellings.
+pub(super) fn entry_of(entries: &[Entry], key: &str) -> Option<usize> {
+    let exact = entries.iter().position(|entry| entry.key == key);
+    exact.or_else(|| {
+        let wanted = snake_case(key);
+        entries.iter().position(|entry| snake_case(&entry.key) == wanted)
+    })
+}
+
+fn by_looks(text: &str) -> Json {
+    // Words of booleans come first: they are no numbers, and what remains is text.
+    if let Some(boolean) = scalar::boolean(text) {
+        return Json::Bool(boolean);
+    }
+    match scalar::number(text) {
+        Ok(number) => match number.integer.map(i64::try_from) {
+            Some(Ok(integer)) if !text.contains(['.', 'e', 'E']) => Json::from(integer),
+            _ => serde_json::Number::from_f64(number.value).map_or_else(|| Json::String(text.to_owned()), Json::Number),
+        },
+        Err(_) => Json::String(text.to_owned()),
     }
 }

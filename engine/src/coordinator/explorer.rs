@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::machine::MachineSettings;
 use super::simulation::{HookScript, Reply, World, ms, profiling, warmup};
-use crate::plan::{Arrival, DrainRule, PhaseKind, PhasePlan, RampStrategy};
+use crate::plan::{
+    AdaptivePlan, Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan, RampStrategy, SlaFilter, SlaOp,
+    StepPolicy, WindowMetric, WindowStat,
+};
 use crate::units::Nanos;
 
 const WORKFLOWS: u64 = 3_000;
@@ -71,6 +75,11 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
             plan = plan.prefill_ramped(ms(1 + dice.up_to(2_000)), strategy);
         }
     }
+    if let Some(cap) = plan.concurrency.filter(|cap| cap.get() > 1 && dice.one_in(3))
+        && plan.stop.duration.is_some()
+    {
+        plan.limits.adaptive = Some(random_controller(dice, cap.get()));
+    }
     if dice.one_in(6) {
         plan = plan.failing_at(dice.up_to(10) as f64 / 10.0);
     }
@@ -84,6 +93,33 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
         plan = plan.cancelling(dice.up_to(10) as f64 / 10.0, ms(1 + dice.up_to(400)));
     }
     plan
+}
+
+fn random_controller(dice: &Dice, max: u32) -> Arc<AdaptivePlan> {
+    Arc::new(AdaptivePlan {
+        variable: ControlVariable::Concurrency,
+        min: 1 + dice.up_to(u64::from(max) - 2) as u32,
+        max,
+        assessment_period: ms(1 + dice.up_to(500)),
+        min_completed: 1 + dice.up_to(3),
+        sustain_duration: ms(1 + dice.up_to(1_000)),
+        step_policy: if dice.one_in(2) {
+            StepPolicy::SlaMargin
+        } else {
+            StepPolicy::FixedPercent
+        },
+        base_step: 1 + dice.up_to(4) as u32,
+        max_step_multiplier: 1 + dice.up_to(3) as u32,
+        step_percent: 1.0 + dice.up_to(100) as f64,
+        filters: vec![SlaFilter {
+            metric: WindowMetric::RequestLatency,
+            name: "request_latency".to_owned(),
+            stat: WindowStat::Percentile(50),
+            stat_name: "p50".to_owned(),
+            op: SlaOp::Lt,
+            threshold: dice.up_to(600) as f64,
+        }],
+    })
 }
 
 fn random_reply(dice: &Dice) -> Reply {

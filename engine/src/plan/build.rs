@@ -52,6 +52,8 @@ pub struct BuildOptions {
     pub benchmark_id: Option<String>,
     /// Root seed, in place of the file's. Drawn when both are absent.
     pub seed: Option<u64>,
+    /// Which repetition of the same plan this is, from 0.
+    pub trial: u32,
 }
 
 /// Resolves a file into a plan.
@@ -106,6 +108,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             .benchmark_id
             .clone()
             .unwrap_or_else(|| format!("{:012x}", draw_u64() >> 16)),
+        trial: options.trial,
         seed,
         models: config.models.clone(),
         endpoint: EndpointPlan {

@@ -25,7 +25,7 @@ const KNOWN_SUFFIXES: [&str; 13] = [
 ];
 
 /// The directory of the config, or one named after model, API and load: `artifacts/<model>-openai-chat-<stimulus>`.
-pub(super) fn of(config: &Config) -> PathBuf {
+pub fn of(config: &Config) -> PathBuf {
     match &config.artifacts.dir {
         Some(dir) => PathBuf::from(dir),
         None => PathBuf::from("artifacts").join(format!("{}-openai-chat-{}", model(config), stimulus(config))),

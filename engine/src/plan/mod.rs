@@ -23,6 +23,7 @@ pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
+pub use directory::of as artifact_directory;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
 };
@@ -32,6 +33,9 @@ pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
 use crate::units::Nanos;
 
 /// A whole run, resolved.
@@ -39,6 +43,8 @@ use crate::units::Nanos;
 pub struct Plan {
     /// Random identity of the run: 12 hexadecimal digits.
     pub benchmark_id: String,
+    /// Which repetition of the same plan this is, from 0.
+    pub trial: u32,
     /// Root of every random stream. From the config, or drawn once and recorded.
     pub seed: u64,
     /// Model names in the order of the config; the first one names artifacts.
@@ -61,6 +67,19 @@ pub struct Plan {
     pub command: String,
     /// Advice found while planning, one line each (for example "concurrency 100 can never be reached with 10 requests").
     pub warnings: Vec<String>,
+}
+
+impl Plan {
+    /// A digest of what will be measured: the config without the places of its artifacts, and the seed. Two runs with the same one may be
+    /// taken for each other. Secrets are not part of it, because `input_config` has none.
+    pub fn fingerprint(&self) -> String {
+        let mut config = self.input_config.clone();
+        if let Value::Object(config) = &mut config {
+            config.retain(|key, _| key != "artifacts" && key != "runtime");
+        }
+        let digest = Sha256::digest(format!("{}:{config}", self.seed));
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// The kind of inference API that requests speak.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,12 @@ use super::connection::{NONE, Request, State};
 use super::deadline::Deadlines;
 use super::health::{Health, Parts};
 use super::idle::IdlePool;
+use super::opening::FAILURE_PAUSE;
 use super::pacing::{Profile, Profiles};
 use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
 use super::recorder::Recorder;
-use super::routes::{Route, Routes};
+use super::routes::Routes;
 use super::sealed::TlsCore;
 use super::servers::ServerTallies;
 use super::sessions::Sessions;
@@ -28,16 +29,12 @@ use crate::credit::{Cancellations, Command, Credit, Exchange, RequestIds};
 use crate::http::{self, ScratchPool};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{ConnectionReuse, RequestImages, TurnLaw};
-use crate::record::{ErrorDetail, FailureClass, Outcome};
+use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
-use crate::sys::socket;
 use crate::sys::time::thread_cpu;
 
 use crate::units::Nanos;
 
-/// While connecting fails, a closed loop starts one request per core in this time: a dead server is asked 2,000 times a second, not as fast
-/// as the kernel can refuse.
-const FAILURE_PAUSE: Nanos = Nanos::from_micros(500);
 /// Longest sleep without work.
 const IDLE_WAIT: Nanos = Nanos::from_secs(1);
 
@@ -398,36 +395,6 @@ impl<D: Driver> Core<D> {
         self.health.left_slot(phase, now);
     }
 
-    /// Opens a connection for `request` in the claimed place `index`.
-    pub(super) fn connect(&mut self, index: u32, request: Request, now: Nanos) {
-        let place = self.slab.get(index);
-        place.begin(request, &mut self.scratch);
-        place.state = State::Connecting;
-        let route = self.routes.next(place.server);
-        match open_socket(&route) {
-            Ok(socket) => {
-                place.socket = Some(socket);
-                place.operations += 1;
-                let (generation, socket) = (place.generation, place.raw_socket());
-                self.ramp.opened();
-                self.driver.connect(index, generation, socket, route.peer);
-            }
-            Err(detail) => self.connect_failed(index, detail, now),
-        }
-    }
-
-    pub(super) fn connect_failed(&mut self, index: u32, detail: ErrorDetail, now: Nanos) {
-        self.connect_failing = true;
-        self.paused_until = self.paused_until.max(now + FAILURE_PAUSE);
-        let phase = self.slab.get(index).request().credit.phase.index();
-        match detail.class {
-            FailureClass::LocalPortsExhausted => self.health.window(phase).local_ports_exhausted += 1,
-            FailureClass::DescriptorsExhausted => self.health.window(phase).descriptors_exhausted += 1,
-            _ => {}
-        }
-        self.fail(index, Outcome::Error, detail, now);
-    }
-
     fn act_on_deadlines(&mut self, now: Nanos) {
         while let Some(index) = self.cancels.take_due(now) {
             if self.slab.get(index).state == State::Parting {
@@ -616,16 +583,6 @@ impl<D: Driver> Core<D> {
         }
         true
     }
-}
-
-/// A socket for that way, bound to its source.
-fn open_socket(route: &Route<'_>) -> Result<OwnedFd, ErrorDetail> {
-    let errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
-    let socket = socket::stream_socket(route.to).map_err(|error| failure::connecting(errno(error)))?;
-    if let Some(source) = route.from {
-        socket::bind_source(socket.as_fd(), source).map_err(|error| failure::binding(errno(error)))?;
-    }
-    Ok(socket)
 }
 
 /// What the parts of a core have counted so far.

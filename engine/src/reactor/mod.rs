@@ -10,6 +10,7 @@ mod deadline;
 mod failure;
 mod health;
 mod idle;
+mod opening;
 mod pacing;
 mod prefill;
 mod ramp;

@@ -111,8 +111,11 @@ impl Session {
     }
 
     /// The turn on its way has returned with this answer: what was said, and in how many tokens. The answer is raw JSON without quotes; an empty
-    /// one leaves only the message behind.
+    /// one leaves only the message behind. Without a message the turn said everything itself, and so will the next: there is no history.
     pub(super) fn remember(&mut self, message: &[u8], tokens: Option<u32>, answer: &[u8], answer_tokens: Option<u32>) {
+        if message.is_empty() {
+            return;
+        }
         self.history.reserve(message.len() + answer.len() + 48);
         self.history.extend_from_slice(message);
         self.history.push(b',');
@@ -295,6 +298,13 @@ mod tests {
         assert_eq!(session.history_tokens(), Some(12));
         session.remember(b"{3}", Some(2), b"x", None);
         assert_eq!(session.history_tokens(), None, "an answer that nobody counted");
+        let complete = sessions.begin(A, 6, 20..22, u32::MAX, Nanos(1));
+        sessions.get(complete).remember(b"", Some(2), b"x", Some(1));
+        assert_eq!(
+            text(sessions.get(complete)),
+            "",
+            "a turn that says everything itself leaves nothing behind"
+        );
     }
 
     #[test]

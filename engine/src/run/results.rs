@@ -101,6 +101,7 @@ pub(super) fn write(
         &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
+    engine.run.insert("plan_hash".into(), plan.fingerprint().into());
     let controllers = AdaptiveFacts {
         reports: &ended.coordinator.adaptive,
         samples_lost: ended.coordinator.samples_lost,

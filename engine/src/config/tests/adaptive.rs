@@ -149,6 +149,20 @@ fn mistakes_of_a_controller_are_placed_at_their_key() {
 }
 
 #[test]
+fn a_fixed_schedule_cannot_be_steered() {
+    let block = format!("adaptive_scale: {{sustain_duration: 5, {SLA_MAP}}}");
+    let found = mistakes(&streamed(&format!(
+        "type: fixed_schedule, concurrency: 8, duration: 9, {block}"
+    )));
+    assert!(
+        found
+            .iter()
+            .any(|mistake| mistake.contains("a fixed schedule is replayed as it is")),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_controller_needs_a_duration_and_its_metrics_what_they_are_measured_in() {
     let block = format!("adaptive_scale: {{sustain_duration: 5, {SLA_MAP}}}");
     let found = mistakes(&streamed(&format!(

@@ -190,34 +190,6 @@ fn the_environment_is_replaced_before_types_are_read() {
 }
 
 #[test]
-fn templates_and_variables_are_refused_by_name() {
-    phase_mistake(
-        "type: concurrency, requests: \"{{ n }}\"",
-        "\"{{",
-        ".requests",
-        "not supported by ringload yet: templates",
-    );
-    one_mistake(
-        &SAMPLE.text().replace("model: m", "model: \"a{% b %}\""),
-        "3:10: benchmark.model",
-        "templates",
-    );
-    let text = Sample {
-        envelope: "variables: {a: 1}\n",
-        ..SAMPLE
-    }
-    .text();
-    one_mistake(&text, "1:1: variables", "not supported by ringload yet: `variables`");
-    read(
-        &Sample {
-            envelope: "variables: {}\n",
-            ..SAMPLE
-        }
-        .text(),
-    );
-}
-
-#[test]
 fn mistakes_without_end_are_cut_short() {
     let many = format!("extra: {{a: [{}]}}, url: ", "010, ".repeat(5000));
     let found = mistakes(&SAMPLE.text().replace("url: ", &many));
@@ -250,19 +222,19 @@ fn a_file_is_read_from_its_path_or_not_at_all() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("bench.yaml");
     std::fs::write(&file, SAMPLE.text().replace("requests: 2", "requests: 0")).expect("the file is writable");
-    let found = load(&file).expect_err("zero requests").to_string();
+    let found = load_suite(&file).expect_err("zero requests").to_string();
     assert!(
         found.starts_with(&format!("{}:7:54: benchmark.phases[0].requests: ", file.display())),
         "{found}"
     );
     let missing = directory.path().join("nope.yaml");
-    let found = load(&missing).expect_err("no such file").to_string();
+    let found = load_suite(&missing).expect_err("no such file").to_string();
     assert!(
         found.starts_with(&format!("{}: cannot read the file: ", missing.display())),
         "{found}"
     );
     assert!(
-        load(directory.path())
+        load_suite(directory.path())
             .expect_err("a directory")
             .to_string()
             .ends_with("it is not a regular file")

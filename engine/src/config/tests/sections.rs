@@ -61,8 +61,8 @@ fn all_mistakes_are_reported_in_the_order_of_the_file() {
 #[test]
 fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     let cases = [
-        ("sweep: {type: grid}\n", "sweep", 1),
-        ("multiRun: {num_runs: 3}\n", "several runs", 1),
+        ("sweep: {type: sobol}\n", "`sobol`", 1),
+        ("multiRun: {convergence: {}}\n", "`convergence`", 1),
         ("multi_run: {convergence: {metric: x}}\n", "`convergence`", 1),
     ];
     for (envelope, words, line) in cases {
@@ -161,8 +161,8 @@ fn the_flat_shape_is_lifted_with_a_warning() {
     assert!(config.warnings[0].contains("benchmark"), "{:?}", config.warnings);
     one_mistake(
         &format!("{text}sweep: {{}}\n").replace("requests: 0", "requests: 1"),
-        "5:1: sweep",
-        "not supported",
+        "5:8: sweep.type",
+        "grid, zip, scenarios",
     );
 }
 

@@ -116,10 +116,14 @@ impl Piece {
                 let square = self.rate * self.rate + 2.0 * slope * count;
                 2.0 * count / (self.rate + square.max(0.0).sqrt())
             }
-            // The one real root of rate t + factor t^3 / 3 = count, by hyperbolic functions, which subtract nothing.
+            // The one real root of t^3 + 3 p t = q. Cardano's is u - p / u with the cube root u below; as u^3 - (p / u)^3 = q, it is also a quotient
+            // that subtracts nothing.
             Bend::Square { factor } => {
-                let width = (self.rate / factor).sqrt();
-                2.0 * width * ((1.5 * count / (self.rate * width)).asinh() / 3.0).sinh()
+                let (p, q) = (self.rate / factor, 3.0 * count / factor);
+                let half = 0.5 * q;
+                let u = (half + (half * half + p * p * p).sqrt()).cbrt();
+                let v = p / u;
+                q / (u * u + p + v * v)
             }
         };
         // Rounding must not carry a time over the joint. `min` also takes the length for a NaN, which points closer than the floats can tell

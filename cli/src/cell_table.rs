@@ -1,0 +1,171 @@
+//! Cells as a table: a line for each as it ends, under a header that comes with the first.
+
+use crate::number::grouped_decimal;
+
+/// The columns after number and name. A figure that a cell does not have is shown as N/A.
+pub(crate) const FIGURES: [&str; 4] = ["requests/s", "ttft p99 (ms)", "latency p99 (ms)", "tokens/s"];
+
+/// One cell that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CellRow {
+    /// Position in the order of running, from 0.
+    pub(crate) index: usize,
+    /// How it ended, in a word.
+    pub(crate) status: String,
+    /// In the order of [`FIGURES`].
+    pub(crate) figures: [Option<f64>; FIGURES.len()],
+    /// Why it did not succeed.
+    pub(crate) reason: Option<String>,
+}
+
+/// Rows so far.
+pub(crate) struct CellTable {
+    names: Vec<String>,
+    width: usize,
+    rows: Vec<CellRow>,
+}
+
+/// Longest name of a cell that is shown whole.
+const NAME_CHARS: usize = 60;
+/// Width of the column of statuses: that of its longest word.
+const STATUS_WIDTH: usize = 11;
+
+impl CellTable {
+    /// For cells of these names, in the order of running.
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let names: Vec<String> = names.map(shorten).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        Self {
+            names,
+            width: width.max("cell".len()),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row and returns it as it is shown at once, after the header if it is the first.
+    pub(crate) fn add(&mut self, row: CellRow) -> String {
+        let header = if self.rows.is_empty() {
+            self.header()
+        } else {
+            String::new()
+        };
+        let line = self.line(&row);
+        self.rows.push(row);
+        header + &line
+    }
+
+    /// The whole table, with the cells that did not run.
+    pub(crate) fn all(&self) -> String {
+        let mut text = self.header();
+        for (index, _) in self.names.iter().enumerate() {
+            match self.rows.iter().find(|row| row.index == index) {
+                Some(row) => text.push_str(&self.line(row)),
+                None => text.push_str(&self.line(&CellRow {
+                    index,
+                    status: "not run".into(),
+                    figures: [None; FIGURES.len()],
+                    reason: None,
+                })),
+            }
+        }
+        text
+    }
+
+    fn header(&self) -> String {
+        let digits = self.digits();
+        let mut text = format!(
+            "{:>digits$}  {:<width$}  {:<STATUS_WIDTH$}",
+            "#",
+            "cell",
+            "status",
+            width = self.width
+        );
+        for figure in FIGURES {
+            text.push_str(&format!("  {figure:>16}"));
+        }
+        text + "\n"
+    }
+
+    fn line(&self, row: &CellRow) -> String {
+        let digits = self.digits();
+        let mut text = format!(
+            "{:>digits$}  {:<width$}  {:<STATUS_WIDTH$}",
+            row.index + 1,
+            self.names[row.index],
+            row.status,
+            width = self.width
+        );
+        for figure in row.figures {
+            let figure = figure.map_or_else(|| "N/A".to_owned(), |figure| grouped_decimal(figure, 2));
+            text.push_str(&format!("  {figure:>16}"));
+        }
+        text.push('\n');
+        if let Some(reason) = &row.reason {
+            let words: Vec<&str> = reason.split_whitespace().collect();
+            text.push_str(&format!("{:>digits$}  {}\n", "", words.join(" ")));
+        }
+        text
+    }
+
+    fn digits(&self) -> usize {
+        self.names.len().to_string().len()
+    }
+}
+
+fn shorten(name: &str) -> String {
+    if name.chars().count() <= NAME_CHARS {
+        return name.to_owned();
+    }
+    // The end tells cells of one sweep apart better than the beginning.
+    let skipped = name.chars().count() - (NAME_CHARS - 1);
+    std::iter::once('…').chain(name.chars().skip(skipped)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(index: usize, status: &str, reason: Option<&str>) -> CellRow {
+        CellRow {
+            index,
+            status: status.into(),
+            figures: [Some(1234.5), None, Some(7.0), None],
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_header_comes_with_the_first_row_only() {
+        let mut table = CellTable::new(["concurrency=1", "concurrency=2"].into_iter());
+        let first = table.add(row(0, "succeeded", None));
+        assert!(first.starts_with("#  cell           status"), "{first}");
+        assert!(
+            first.contains("1  concurrency=1  succeeded            1,234.50               N/A"),
+            "{first}"
+        );
+        let second = table.add(row(1, "failed", Some("500\nInternal Server Error")));
+        assert!(
+            !second.contains("status") && second.contains("500 Internal Server Error"),
+            "{second}"
+        );
+    }
+
+    #[test]
+    fn cells_that_did_not_run_are_in_the_whole_table() {
+        let mut table = CellTable::new(["a", "b"].into_iter());
+        table.add(row(0, "interrupted", None));
+        let all = table.all();
+        assert_eq!(all.lines().count(), 3);
+        assert!(
+            all.lines().nth(2).is_some_and(|line| line.contains("b     not run")),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn long_names_keep_their_ends() {
+        let name = format!("{}=64", "x".repeat(100));
+        let short = shorten(&name);
+        assert!(short.chars().count() == NAME_CHARS && short.starts_with('…') && short.ends_with("x=64"));
+    }
+}

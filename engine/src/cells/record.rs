@@ -1,0 +1,71 @@
+//! `run_config.json`: what a cell was asked to do, and how it ended.
+//!
+//! It is written before the load with the status `running` and again, last of all files of the cell, with the end. So a finished cell is known by
+//! this one file, which also names what was run.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::sequence::CellEnd;
+use super::{Cell, Cells};
+use crate::artifact::{self, ArtifactError, RUN_CONFIG};
+use crate::plan::Plan;
+
+/// Statuses of a cell under `ringload`.
+const RUNNING: &str = "running";
+pub(super) const SUCCEEDED: &str = "succeeded";
+const FAILED: &str = "failed";
+const INTERRUPTED: &str = "interrupted";
+
+/// Writes the file; `end` is `None` before the load.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn write(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> Result<PathBuf, ArtifactError> {
+    artifact::write_document(&cell.directory.join(RUN_CONFIG), &document(cells, cell, plan, end))
+}
+
+/// Takes back the file of a cell that sent nothing, with the directories that this leaves empty, so that nothing looks like results to the next
+/// attempt. Best effort: the reason of the refusal is worth more.
+pub(super) fn remove(cells: &Cells, cell: &Cell) {
+    let _ = std::fs::remove_file(cell.directory.join(RUN_CONFIG));
+    for directory in cell
+        .directory
+        .ancestors()
+        .take_while(|directory| directory.starts_with(cells.directory()))
+    {
+        if std::fs::remove_dir(directory).is_err() {
+            return;
+        }
+    }
+}
+
+fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> Value {
+    let variation = &cells.suite.variations[cell.variation];
+    let values: Map<String, Value> = variation.values.iter().cloned().collect();
+    let (status, reason) = match end {
+        None => (RUNNING, None),
+        Some(CellEnd::Succeeded) => (SUCCEEDED, None),
+        Some(CellEnd::Failed(reason)) => (FAILED, Some(reason)),
+        Some(CellEnd::Interrupted(_)) => (INTERRUPTED, None),
+    };
+    let mut additions = json!({ "status": status, "plan_hash": plan.fingerprint() });
+    if let Some(reason) = reason {
+        additions["reason"] = json!(reason);
+    }
+    json!({
+        "benchmark_id": plan.benchmark_id,
+        "sweep_id": cells.id,
+        "cfg": plan.input_config,
+        "variation": { "index": cell.variation, "label": variation.label, "values": values },
+        "trial": cell.trial,
+        "artifact_dir": cell.directory,
+        "label": cell.run_label(),
+        "cli_command": plan.command,
+        "random_seed": plan.seed,
+        "variables": variation.variables,
+        "resolved": {},
+        "ringload": additions,
+    })
+}

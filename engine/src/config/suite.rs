@@ -1,0 +1,396 @@
+//! A file as all the runs that it describes: one config for each variation of its sweep, and how often each runs.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use super::control_flags::ControlFlags;
+use super::decode::{Field, Section};
+use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
+use super::multi_run::{self, FailurePolicy, MultiRun};
+use super::schema::BENCHMARK;
+use super::substitute::Environment;
+use super::sweep::{self, Draft, Sweep};
+use super::tree::{Node, Position};
+use super::{Body, Config, parse, secret, template};
+
+/// A whole file, free of mistakes.
+#[derive(Debug, Clone)]
+pub struct Suite {
+    /// One config for each variation, in their order; the only one of a file without a sweep. Never empty.
+    pub variations: Vec<Variation>,
+    /// What the sweep says beside its variations; `None` without one.
+    pub sweep: Option<Sweep>,
+    /// How often each variation runs.
+    pub multi_run: MultiRun,
+    /// When the cells that are left are not run any more.
+    pub failure_policy: FailurePolicy,
+    /// Whether each finished cell is shown on the console.
+    pub shows_table: bool,
+    source: Arc<Source>,
+    /// Where the file asks for several runs.
+    several_at: Option<Position>,
+}
+
+/// One set of values of a sweep, and the config that they make.
+#[derive(Debug, Clone)]
+pub struct Variation {
+    /// `path=value, path=value`, the name of a scenario, or `base`. Secrets masked.
+    pub label: String,
+    /// The name of its directory, unique ignoring case; empty without a sweep.
+    pub directory: String,
+    /// Its parameters by path, secrets masked.
+    pub values: Vec<(String, Json)>,
+    /// The variables of its templates, secrets masked.
+    pub variables: Map<String, Json>,
+    /// What it runs.
+    pub config: Config,
+}
+
+impl Suite {
+    /// Whether this is one run as ever, with its artifacts directly in the artifact directory.
+    pub fn is_single(&self) -> bool {
+        self.sweep.is_none() && self.multi_run.num_runs == 1
+    }
+
+    /// The config of a file that describes one run.
+    ///
+    /// # Errors
+    /// If it describes several.
+    pub fn into_single(mut self) -> Result<Config, Diagnostics> {
+        if self.is_single() {
+            return Ok(self.variations.swap_remove(0).config);
+        }
+        let message = format!(
+            "found {} variations of {} runs each; allowed here: one run",
+            self.variations.len(),
+            self.multi_run.num_runs
+        );
+        let at = self.several_at.unwrap_or(Position::START);
+        Err(Diagnostics::new(self.source, vec![diagnostic(at, "", message)]))
+    }
+
+    /// Puts flags for hooks and readiness over every variation.
+    ///
+    /// # Errors
+    /// Flags that contradict one another, would change nothing, or decide what the sweep varies.
+    pub fn apply_control_flags(&mut self, flags: &ControlFlags) -> Result<(), Diagnostics> {
+        let groups = [
+            (
+                "endpoint.reset_kv_cache",
+                "--reset-kv-cache",
+                flags.reset_kv_cache.is_some()
+                    || flags.reset_path.is_some()
+                    || flags.reset_timeout_s.is_some()
+                    || flags.reset_max_retry_s.is_some(),
+            ),
+            (
+                "endpoint.server_profiler",
+                "--server-profiler",
+                flags.server_profiler.is_some()
+                    || flags.profiler_start_path.is_some()
+                    || flags.profiler_stop_path.is_some()
+                    || flags.profiler_timeout_s.is_some(),
+            ),
+            (
+                "endpoint.wait_for_model",
+                "--wait-for-model",
+                flags.wait_timeout_s.is_some() || flags.wait_interval_s.is_some() || flags.wait_mode.is_some(),
+            ),
+        ];
+        for (prefix, flag, is_given) in groups {
+            if let Some(path) = self.swept(prefix).filter(|_| is_given) {
+                let message = format!("flags of {flag} decide what the sweep varies with {path}: remove one of them");
+                return Err(self.mistake(message));
+            }
+        }
+        self.variations
+            .iter_mut()
+            .try_for_each(|variation| variation.config.apply_control_flags(flags))
+    }
+
+    /// The first swept path that begins so.
+    pub(crate) fn swept(&self, prefix: &str) -> Option<String> {
+        let mut paths = self.variations.iter().flat_map(|variation| &variation.values);
+        let found = paths.find(|(path, _)| path.starts_with(prefix));
+        found.map(|(path, _)| path.clone())
+    }
+
+    /// A mistake of the file as a whole.
+    pub(crate) fn mistake(&self, message: String) -> Diagnostics {
+        Diagnostics::new(
+            Arc::clone(&self.source),
+            vec![diagnostic(Position { line: 0, column: 0 }, "", message)],
+        )
+    }
+}
+
+fn diagnostic(at: Position, path: &str, message: String) -> Diagnostic {
+    Diagnostic {
+        line: at.line,
+        column: at.column,
+        path: path.to_owned(),
+        message,
+    }
+}
+
+/// Reads a file, with the environment of the process for `${NAME}`.
+///
+/// # Errors
+/// All mistakes of the file, or why it could not be read.
+pub fn load_suite(path: &Path) -> Result<Suite, Diagnostics> {
+    let file = path.display().to_string();
+    let unreadable = |reason: String| Diagnostics::unreadable(&file, reason);
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
+    if !metadata.is_file() {
+        return Err(unreadable("cannot read the file: it is not a regular file".to_owned()));
+    }
+    // Checked before reading, so that a wrong path to a huge file costs nothing.
+    if metadata.len() > parse::MAX_BYTES as u64 {
+        let limit = parse::MAX_BYTES;
+        return Err(unreadable(format!(
+            "found {} bytes; allowed: at most {limit}",
+            metadata.len()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
+    parse_suite(&file, &bytes, &|name| std::env::var(name).ok())
+}
+
+/// Reads the bytes of a file that messages call `file`.
+///
+/// # Errors
+/// All mistakes of the file, sorted by place. A mistake that only some variations make names one of them.
+pub fn parse_suite(file: &str, bytes: &[u8], environment: &Environment<'_>) -> Result<Suite, Diagnostics> {
+    let sink = Sink::default();
+    let text = parse::decode_text(bytes, &sink);
+    let root = text.and_then(|text| parse::parse(text, environment, &sink));
+    let secrets = root.as_deref().map(secret::find_secrets);
+    let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
+    let suite = root.and_then(|root| super::envelope(&root, &source, &sink));
+    let (mistakes, warnings) = sink.into_parts();
+    match suite {
+        Some(mut suite) if mistakes.is_empty() => {
+            for variation in &mut suite.variations {
+                variation.config.warnings.splice(0..0, warnings.iter().cloned());
+            }
+            Ok(suite)
+        }
+        _ => {
+            assert!(!mistakes.is_empty(), "a reader gave up on {file} without a report");
+            Err(Diagnostics::new(source, mistakes))
+        }
+    }
+}
+
+/// Reads everything beside `version`: the envelope's rules of runs, then `body` once for each variation.
+pub(super) fn read(
+    envelope: &Section<'_>,
+    body: Option<&Rc<Node>>,
+    body_path: &str,
+    source: &Arc<Source>,
+    sink: &Sink,
+) -> Option<Suite> {
+    let random_seed = envelope
+        .field("random_seed")
+        .and_then(|field| field.integer(0, u64::MAX.into()));
+    let (multi_run, trial_policy) = multi_run::decode(envelope);
+    let shows_table = envelope
+        .field("no_sweep_table")
+        .and_then(|field| field.boolean())
+        .is_none_or(|hidden| !hidden);
+    let variables = envelope.field("variables").and_then(|field| {
+        let is_mapping = field.free_entries("a mapping from names to values").is_some();
+        is_mapping.then(|| envelope.node("variables")).flatten()
+    });
+    let body = body?;
+    let swept = envelope.field("sweep");
+    let (rules, policy, drafts) = match &swept {
+        None => (None, None, vec![Draft::base(body.start)]),
+        Some(field) => {
+            let (rules, policy, drafts) = sweep::decode(field, body)?;
+            (Some(rules), policy, drafts)
+        }
+    };
+    if let (Some(_), Some(_), Some(field)) = (policy, trial_policy, envelope.field("multi_run")) {
+        field.report("`failure_policy` stands under `sweep` already; keep one");
+    }
+    let mut names = Map::new();
+    names.extend(random_seed.map(|seed: u64| ("random_seed".to_owned(), Json::from(seed))));
+    let mut reader = Reader {
+        body_path,
+        source,
+        names,
+        random_seed,
+        reports: Reports::default(),
+        seen: HashMap::new(),
+    };
+    let variations: Vec<Variation> = drafts
+        .iter()
+        .filter_map(|draft| reader.variation(draft, body, variables, swept.as_ref()))
+        .collect();
+    let count = drafts.len();
+    let sweep_path = swept.as_ref().map(|field| field.path.as_str());
+    reader.reports.hand_over(count, sweep_path.is_some(), sink);
+    let is_whole = variations.len() == count;
+    is_whole.then(|| Suite {
+        variations,
+        sweep: rules,
+        multi_run,
+        failure_policy: policy.or(trial_policy).unwrap_or_default(),
+        shows_table,
+        source: Arc::clone(source),
+        several_at: envelope.key_at("sweep").or(envelope.key_at("multi_run")),
+    })
+}
+
+struct Reader<'a> {
+    body_path: &'a str,
+    source: &'a Arc<Source>,
+    /// What templates may use of the top level.
+    names: Map<String, Json>,
+    random_seed: Option<u64>,
+    reports: Reports,
+    /// Variations so far, by what they run.
+    seen: HashMap<String, (String, Position)>,
+}
+
+impl Reader<'_> {
+    fn variation(
+        &mut self,
+        draft: &Draft,
+        body: &Rc<Node>,
+        variables: Option<&Rc<Node>>,
+        swept: Option<&Field<'_>>,
+    ) -> Option<Variation> {
+        let sink = Sink::default();
+        let (body, variables) = draft.apply(body, variables);
+        let (body, variables) = template::render(&body, variables.as_ref(), &self.names, self.body_path, &sink);
+        let field = Field {
+            node: &body,
+            path: self.body_path.to_owned(),
+            sink: &sink,
+        };
+        let read = field.section(&BENCHMARK).and_then(|section| super::benchmark(&section));
+        let (mistakes, warnings) = sink.into_parts();
+        let is_good = mistakes.is_empty();
+        self.reports.add(&draft.label, mistakes);
+        let read = read.filter(|_| is_good)?;
+        if let Some(field) = swept {
+            self.note(draft, body.to_json().to_string(), field);
+        }
+        let variables = match variables.map(|variables| variables.to_json()) {
+            Some(Json::Object(object)) => masked(object),
+            _ => Map::new(),
+        };
+        Some(Variation {
+            label: draft.label.clone(),
+            directory: draft.directory.clone(),
+            values: draft.values.clone(),
+            variables,
+            config: config(read, Arc::clone(self.source), self.random_seed, warnings),
+        })
+    }
+}
+
+impl Reader<'_> {
+    /// Reports a variation that runs the same as an earlier one.
+    fn note(&mut self, draft: &Draft, runs: String, swept: &Field<'_>) {
+        match self.seen.get(&runs) {
+            Some((label, at)) => {
+                let message = format!(
+                    "the variation {} is the same as {} (line {}, column {}); remove one of them",
+                    quote(&draft.label),
+                    quote(label),
+                    at.line,
+                    at.column
+                );
+                swept.sink.report(draft.at, &swept.path, message);
+            }
+            None => {
+                self.seen.insert(runs, (draft.label.clone(), draft.at));
+            }
+        }
+    }
+}
+
+fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: Vec<String>) -> Config {
+    Config {
+        source,
+        random_seed,
+        models: body.models,
+        endpoint: body.endpoint,
+        dataset: body.dataset,
+        phases: body.phases,
+        artifacts: body.artifacts,
+        ui: body.ui,
+        tokenizer: body.tokenizer,
+        warnings,
+    }
+}
+
+/// Variables whose names are those of credentials are shown to nobody.
+fn masked(object: Map<String, Json>) -> Map<String, Json> {
+    object
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                _ if secret::is_credential_name(&name) => Json::from(secret::REDACTED),
+                Json::String(text) => Json::from(secret::redact_url(&text)),
+                Json::Object(inner) => Json::Object(masked(inner)),
+                other => other,
+            };
+            (name, value)
+        })
+        .collect()
+}
+
+/// The mistakes of all variations: each told once, with a variation that makes it unless all do.
+#[derive(Default)]
+struct Reports {
+    found: Vec<(Diagnostic, String, usize)>,
+    /// Positions in `found` by what is said and where.
+    index: HashMap<(u32, u32, String, String), usize>,
+}
+
+impl Reports {
+    fn add(&mut self, label: &str, mistakes: Vec<Diagnostic>) {
+        for mistake in mistakes {
+            let key = (
+                mistake.line,
+                mistake.column,
+                mistake.path.clone(),
+                mistake.message.clone(),
+            );
+            match self.index.get(&key) {
+                Some(&at) => self.found[at].2 += 1,
+                None => {
+                    self.index.insert(key, self.found.len());
+                    self.found.push((mistake, label.to_owned(), 1));
+                }
+            }
+        }
+    }
+
+    fn hand_over(self, variations: usize, is_sweep: bool, sink: &Sink) {
+        for (mistake, label, count) in self.found {
+            let at = Position {
+                line: mistake.line,
+                column: mistake.column,
+            };
+            let message = if !is_sweep || count == variations {
+                mistake.message
+            } else {
+                let others = match count - 1 {
+                    0 => String::new(),
+                    others => format!(" and {others} more"),
+                };
+                format!("{} (in the variation {}{others})", mistake.message, quote(&label))
+            };
+            sink.report(at, &mistake.path, message);
+        }
+    }
+}
