@@ -383,13 +383,13 @@ fn answers_of_any_text_come_back_as_they_were_said_without_their_reasoning() {
         .phase(Phase::closed("load", 1).sessions(1))
         .run();
     assert_eq!(run.ended(Ending::Succeeded), 3);
-    let bodies = bodies.lock().unwrap();
+    let bodies = bodies.lock().expect("no reader panicked");
     let last = bodies[2]["messages"].as_array().expect("a list");
     let said = |count: usize| format!("{count}: \"\\ \n\t\u{7} /é日本\u{1F600} {{[é");
     assert_eq!(last.len(), 5);
     assert_eq!(last[1], json!({"role": "assistant", "content": said(1)}));
     assert_eq!(last[3], json!({"role": "assistant", "content": said(3)}));
-    assert_eq!(bodies[1]["messages"].as_array().unwrap()[..], last[..3]);
+    assert_eq!(bodies[1]["messages"].as_array().expect("a list")[..], last[..3]);
 }
 
 #[test]
