@@ -5,16 +5,20 @@
 //! of less than a microsecond keeps up with them; times are per credit. Checked: sequence numbers without a gap, due times in order, and for
 //! arrivals the achieved rate.
 //!
+//! And how long does a population take to be ready? 100,000 users of a `user_centric` phase from nothing to the last one's start; a line of its own.
+//!
 //! The pacer is a pure value: no clock, no queue, no waking. It is one thread's work for all cores, so its cost bounds the rate of a run.
 //!
 //! `RINGLOAD_BENCH_SMOKE=1` measures for a moment only, to show that the bench runs.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
 use ringload_benches::{harness, plan};
 use ringload_engine::coordinator::{ImageCursor, Pacer};
-use ringload_engine::plan::{Arrival, CancellationPlan, PhasePlan, RampPlan, RampStrategy, RatePlan};
+use ringload_engine::plan::{Arrival, CancellationPlan, Conversations, PhasePlan, RampPlan, RampStrategy, RatePlan};
 use ringload_engine::units::Nanos;
 
 const BATCH: u64 = 1024;
@@ -55,6 +59,22 @@ fn take(pacer: &mut Pacer, last: Nanos) -> Nanos {
     }
     assert_eq!(pacer.issued(), first + BATCH, "the phase has no end");
     due
+}
+
+/// Prints how long it takes to make a population and the starts of all its first users.
+fn report_users() {
+    const USERS: u32 = 100_000;
+    let conversations = Arc::new(Conversations::of_turns((0..100).map(|id| (id.to_string(), 20))));
+    let entries = NonZeroU32::new(conversations.count()).expect("not zero");
+    let users = Arrival::UserCentric {
+        users: USERS,
+        rate: RATE,
+    };
+    let begin = Instant::now();
+    let mut pacer = Pacer::of_sessions(&phase(users, None), 42, ImageCursor::new(entries), &conversations);
+    let starts = pacer.by_ref().take(USERS as usize).count();
+    println!("pacer/{USERS} users begin: {:?}", begin.elapsed());
+    assert_eq!(starts, USERS as usize, "a user is followed by another");
 }
 
 fn main() {
@@ -105,5 +125,6 @@ fn main() {
         }
     }
     group.finish();
+    report_users();
     criterion.final_summary();
 }
