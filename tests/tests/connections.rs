@@ -14,7 +14,7 @@
 //! | H15 | `wire`: `h15_*`; `faults`: `a_content_coding_that_nobody_asked_for_fails_its_request` |
 //! | H17 | `wire`: `h17_*` |
 //! | H18, H26 | `h18_h26_a_server_that_always_refuses_fails_the_run_and_shows_why` |
-//! | H19 | waiting for a server is not there yet: `wait_for_model_timeout` is refused by name (engine `config::tests`) |
+//! | H19 | `readiness`: `a_model_is_waited_for_*`, `a_server_is_waited_for_*`, `a_server_that_never_gets_ready_*` |
 //! | H21 | `h21_*` |
 //! | H23 | `faults`: `a_server_that_is_not_there_is_asked_steadily_and_the_run_ends_on_time` |
 //! | H25 | `wire`: `h25_*` |

@@ -470,7 +470,10 @@ fn on_cap(section: &Section<'_>, field: &Field<'_>) -> Option<OnCap> {
             "without a cap every arrival starts at once; add `concurrency` or `prefill_concurrency`, or remove the key",
         );
     }
-    let choice = field.word(&[("wait", OnCap::Wait), ("drop", OnCap::Drop)], &[]);
+    let choice = field.word(
+        &[("wait", OnCap::Wait), ("queue", OnCap::Wait), ("drop", OnCap::Drop)],
+        &[],
+    );
     if choice == Some(OnCap::Drop) && kind.is_some_and(|kind| kind.text == "user_centric") {
         field.report("users wait for a slot, and those behind them too; remove the key");
     }

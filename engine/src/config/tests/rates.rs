@@ -66,6 +66,7 @@ fn what_becomes_of_arrivals_beyond_the_cap_is_a_word() {
     let on_cap = |fields: &str| phase(&format!("type: poisson, rate: 5, {fields}, {STOP}")).on_cap;
     assert_eq!(on_cap("concurrency: 3"), None);
     assert_eq!(on_cap("concurrency: 3, on_cap: wait"), Some(OnCap::Wait));
+    assert_eq!(on_cap("concurrency: 3, on_cap: queue"), Some(OnCap::Wait));
     assert_eq!(on_cap("concurrency: 3, onCap: Drop"), Some(OnCap::Drop));
     let streaming = phase_text(&format!(
         "type: poisson, rate: 5, prefill_concurrency: 3, on_cap: drop, {STOP}"
@@ -150,10 +151,10 @@ fn mistakes_of_rates_are_placed_at_their_value() {
         "has no arrivals",
     );
     case(
-        "type: poisson, rate: 5, concurrency: 5, on_cap: queue",
-        "queue",
+        "type: poisson, rate: 5, concurrency: 5, on_cap: shed",
+        "shed",
         ".on_cap",
-        "allowed: wait, drop",
+        "allowed: wait, queue, drop",
     );
 }
 
