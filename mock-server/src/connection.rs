@@ -243,8 +243,7 @@ impl Connection {
 pub(crate) enum HandOver {
     /// By a system call of their own. The time in the ledger is the time of that call, however many streams have a token at once.
     AtOnce,
-    /// With all others of one turn of the runtime: cheapest, but what is noted before the write is up to a whole batch of writes too early
-    /// (18 ms where a thousand streams had a token at once).
+    /// With all others of one turn of the runtime: cheapest, but what is noted before the write is up to a whole batch of writes too early.
     InBatches,
 }
 
