@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringload_engine::plan::ReadinessMode;
 use ringload_engine::run::RunError;
+use ringload_mock_server::MockServer;
 use ringload_tests::books::Books;
 use ringload_tests::server::{control_paths, faulty, scripted};
 use ringload_tests::{Ending, Phase, Run, Running, Scenario, eventually, mock};
@@ -173,6 +174,16 @@ fn while_nobody_answers() {
     );
 }
 
+/// Interrupts a run that has sent no load yet: it ends soon, and sends none.
+fn assert_ends_before_the_load(running: Running, server: &MockServer) {
+    let asked = Instant::now();
+    running.interrupt(SIGINT);
+    let error = running.refused();
+    assert!(matches!(error, RunError::Interrupted { signal: SIGINT }), "{error}");
+    assert!(asked.elapsed() < SOON);
+    assert_eq!(server.counters().requests, 0);
+}
+
 #[test]
 fn s65_before_the_load_while_the_reset_is_retried() {
     let server = mock(|_| {});
@@ -181,12 +192,7 @@ fn s65_before_the_load_while_the_reset_is_retried() {
         .phase(Phase::closed("load", 4).requests(10))
         .start();
     eventually("the first reset", || server.counters().reset_prefix_cache >= 1);
-    let asked = Instant::now();
-    running.interrupt(SIGINT);
-    let error = running.refused();
-    assert!(matches!(error, RunError::Interrupted { signal: SIGINT }), "{error}");
-    assert!(asked.elapsed() < SOON);
-    assert_eq!(server.counters().requests, 0);
+    assert_ends_before_the_load(running, &server);
 }
 
 #[test]
@@ -313,12 +319,7 @@ fn s65_before_the_load_while_the_model_is_not_ready() {
         .phase(Phase::closed("load", 4).requests(10))
         .start();
     eventually("a probe", || server.counters().other_requests >= 1);
-    let asked = Instant::now();
-    running.interrupt(SIGINT);
-    let error = running.refused();
-    assert!(matches!(error, RunError::Interrupted { signal: SIGINT }), "{error}");
-    assert!(asked.elapsed() < SOON);
-    assert_eq!(server.counters().requests, 0);
+    assert_ends_before_the_load(running, &server);
 }
 
 #[test]
