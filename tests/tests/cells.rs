@@ -310,7 +310,9 @@ fn results_of_a_sweep_are_never_overwritten_unasked() {
     let (workplace, _) = start(&server, sweep, &[], 0);
     let refused = workplace.profile(&[]).expect(2);
     assert!(
-        refused.stderr.contains("--overwrite") && refused.stderr.contains("results-2"),
+        refused.stderr.contains("--overwrite")
+            && refused.stderr.contains("--resume")
+            && refused.stderr.contains("results-2"),
         "{}",
         refused.stderr
     );

@@ -80,7 +80,7 @@ pub struct CellsOutcome {
 #[non_exhaustive]
 pub enum CellsError {
     /// The common directory cannot be used.
-    #[error(transparent)]
+    #[error("{0}{hint}", hint = way_on(.0))]
     Artifact(#[from] ArtifactError),
     /// An earlier attempt cannot be gone on with.
     #[error(transparent)]
@@ -88,6 +88,14 @@ pub enum CellsError {
     /// No cell can run as asked.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// What a suite can do about a directory that is occupied and a single run cannot.
+fn way_on(error: &ArtifactError) -> &'static str {
+    match error {
+        ArtifactError::Occupied { .. } => ", or --resume to go on with a suite that was interrupted",
+        _ => "",
+    }
 }
 
 impl CellsError {
