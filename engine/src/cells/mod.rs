@@ -45,6 +45,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether its random streams have a root before it runs: from the file, the command line, or the rules of several runs.
+    pub fn is_seeded(&self) -> bool {
+        self.seed.is_some()
+    }
+
     /// The name of its trial in artifacts.
     fn run_label(&self) -> String {
         format!("run_{:04}", self.trial + 1)

@@ -15,8 +15,10 @@ mod rate;
 mod readiness;
 pub mod render;
 mod request_image;
+mod resolved;
 mod schedule;
 mod target;
+mod yaml;
 
 pub use crate::config::{ConnectionReuse, ReadinessMode};
 pub use crate::dataset::{Sampler, Sampling};
@@ -29,6 +31,7 @@ pub use phase::{
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use resolved::SeedChoice;
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
