@@ -16,15 +16,17 @@ use crate::table::{ErrorCount, Row, Scope};
 pub(crate) use ringload_engine::cells::{
     CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
+pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::plan::Plan;
+pub(crate) use ringload_engine::plan::{Plan, SeedChoice};
 pub(crate) use ringload_engine::run::{
     CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
 };
 
-use ringload_engine::config::{self, Diagnostics};
+use ringload_engine::config;
 pub(crate) use ringload_engine::config::{
-    ControlFlags, ReadinessMode, ServerPreset, control_path, positive_seconds, redact_url, retry_seconds,
+    ControlFlags, Diagnostic, Diagnostics, Position, ReadinessMode, ServerPreset, control_path, positive_seconds,
+    redact_url, retry_seconds,
 };
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
@@ -96,20 +98,37 @@ pub(crate) struct Prepared {
     pub(crate) work: Work,
     /// `runtime.ui` of the config, or what the command line put in its place.
     pub(crate) ui: Option<Ui>,
+    /// Whether the file decides the seed of a single run.
+    pub(crate) is_seeded: bool,
+}
+
+/// The same as [`resolve`], for people.
+///
+/// # Errors
+/// Every mistake of the config, rendered.
+pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
+    resolve(source, overrides).map_err(|diagnostics| diagnostics.render(true))
+}
+
+/// Whether a text that messages call `name` is a config, whatever its references to the environment come to.
+///
+/// # Errors
+/// Every mistake of it, rendered.
+pub(crate) fn check_text(name: &str, text: &str) -> Result<(), String> {
+    let read = config::parse_suite(name, text.as_bytes(), &|_| Some("x".to_owned()));
+    read.map(drop).map_err(|diagnostics| diagnostics.render(true))
 }
 
 /// Reads a config and resolves it: the one pipeline of every command.
 ///
 /// # Errors
-/// Every mistake of the config, rendered for a person.
-pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
-    let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
+/// Every mistake of the config.
+pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
     let mut suite = match source {
         Source::File(path) => config::load_suite(path),
         Source::Bundled => config::parse_suite(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
-    }
-    .map_err(rendered)?;
-    suite.apply_control_flags(&overrides.control).map_err(rendered)?;
+    }?;
+    suite.apply_control_flags(&overrides.control)?;
     if let Some(ui) = overrides.ui {
         let ui = match ui {
             Ui::None => config::Ui::None,
@@ -132,13 +151,14 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         config::Ui::None => Ui::None,
         config::Ui::Simple => Ui::Simple,
     });
+    let is_seeded = suite.variations[0].config.random_seed.is_some();
     let work = if suite.is_single() {
-        let config = suite.into_single().map_err(rendered)?;
-        Work::Run(Box::new(plan::build(&config, &options).map_err(rendered)?))
+        let config = suite.into_single()?;
+        Work::Run(Box::new(plan::build(&config, &options)?))
     } else {
-        Work::Cells(Box::new(Cells::prepare(suite, options).map_err(rendered)?))
+        Work::Cells(Box::new(Cells::prepare(suite, options)?))
     };
-    Ok(Prepared { work, ui })
+    Ok(Prepared { work, ui, is_seeded })
 }
 
 /// A cell that has ended, as its line of the table.

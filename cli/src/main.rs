@@ -3,6 +3,7 @@
 mod args;
 mod cell_table;
 mod command;
+mod config_args;
 mod console;
 mod control_args;
 mod cores;
@@ -12,12 +13,14 @@ mod number;
 mod progress;
 mod signals;
 mod table;
+mod templates;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Args, Command, ConfigCommand};
+use args::{Args, Command};
+use config_args::ConfigCommand;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -30,7 +33,15 @@ fn main() -> ExitCode {
     };
     let exit = match args.command {
         Command::Profile(profile) => command::profile::execute(&profile),
-        Command::Config(ConfigCommand::Validate { file }) => command::validate::execute(&file),
+        Command::Config(ConfigCommand::Validate { file, format }) => command::validate::execute(&file, format),
+        Command::Config(ConfigCommand::Expand { file, index, format }) => {
+            command::expand::execute(&file, index, format)
+        }
+        Command::Config(ConfigCommand::Init(init)) => command::init::execute(&init),
+        Command::Config(ConfigCommand::Schema) => command::about::schema(),
+        Command::Completions { shell } => command::about::completions(shell),
+        Command::Man { command } => command::about::man(&command),
+        Command::Version => command::about::version(),
     };
     exit.into()
 }

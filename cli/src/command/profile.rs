@@ -49,7 +49,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
 }
 
 fn run(args: &Profile, prepared: Prepared) -> Exit {
-    let Prepared { work, ui } = prepared;
+    let Prepared { work, ui, .. } = prepared;
     if args.resume && matches!(work, Work::Run(_)) {
         console::note(
             "error: --resume goes on with a sweep or with several runs, and this config describes one run; remove the flag",
@@ -258,6 +258,7 @@ fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config_args::DryRun;
     use crate::control_args::ControlArgs;
 
     #[test]
@@ -307,6 +308,7 @@ mod tests {
             resume: false,
             fail_on_client_limited: false,
             random_seed: None,
+            dry_run: DryRun::default(),
             control: ControlArgs::default(),
         };
         assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);

@@ -167,7 +167,11 @@ mod tests {
         let config = super::super::parse("saved.yaml", text.as_bytes(), &|_| None);
         let warnings = config.expect("the masks are fit to be read").warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        for part in ["benchmark.endpoint.urls[0]", "benchmark.endpoint.headers.X-Key", "put the secrets back"] {
+        for part in [
+            "benchmark.endpoint.urls[0]",
+            "benchmark.endpoint.headers.X-Key",
+            "put the secrets back",
+        ] {
             assert!(warnings[0].contains(part), "{warnings:?}");
         }
     }
