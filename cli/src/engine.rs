@@ -14,14 +14,16 @@ use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
 pub(crate) use ringload_engine::cells::{
-    CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
+    Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
 pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::plan::{Plan, SeedChoice};
+pub(crate) use ringload_engine::plan::{Arrival, DrainRule, Gaps, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice};
 pub(crate) use ringload_engine::run::{
-    CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
+    Bound, CoreChoice, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast, Preview, Requests,
+    RunError, RunOptions, RunOutcome, preview, run,
 };
+pub(crate) use ringload_engine::units::Nanos;
 
 use ringload_engine::config;
 pub(crate) use ringload_engine::config::{

@@ -7,6 +7,7 @@ mod config_args;
 mod console;
 mod control_args;
 mod cores;
+mod dry_run_text;
 mod engine;
 mod exit;
 mod number;

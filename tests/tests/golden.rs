@@ -81,6 +81,9 @@ const ADDED: &[(&str, &str)] = &[
     ),
 ];
 
+/// The one file that only ringload writes whatever ran.
+const OWN_FILE: &str = "resolved_config.yaml";
+
 /// Lines of the configs that ringload refuses by name.
 const REFUSED: [&str; 2] = ["    raw: true\n", "    trace: true\n"];
 
@@ -160,7 +163,7 @@ fn read_tree(root: &Path, directory: &Path, tree: &mut Tree) {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             read_tree(root, &path, tree);
-        } else {
+        } else if path.file_name().is_some_and(|name| name != OWN_FILE) {
             let name = path.strip_prefix(root).expect("it lies below").display().to_string();
             tree.insert(name, read_keys(&path));
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod about;
 pub(crate) mod cells;
+pub(crate) mod dry_run;
 pub(crate) mod expand;
 pub(crate) mod init;
 pub(crate) mod profile;

@@ -204,6 +204,14 @@ impl Cells {
         self.suite.variations[0].config.artifacts.prefix.as_deref()
     }
 
+    /// Whether the common directory holds results that may not be overwritten. Changes nothing.
+    ///
+    /// # Errors
+    /// If it does, or cannot be read.
+    pub fn check_directory(&self) -> Result<(), ArtifactError> {
+        crate::artifact::check(&self.base, self.prefix(), self.options.overwrite)
+    }
+
     /// Refuses a common directory with results, or removes them.
     ///
     /// # Errors
