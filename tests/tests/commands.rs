@@ -293,7 +293,7 @@ fn mistakes_are_told_to_editors_with_beginning_and_end() {
     // The same mistakes for people, each with its line.
     let told = workplace.run(&["config", "validate", "test.yaml"]).expect(2).stderr;
     assert!(
-        told.contains("test.yaml:4:32") && told.contains("did you mean `timeout`?"),
+        told.contains("test.yaml:4:31") && told.contains("did you mean `timeout`?"),
         "{told}"
     );
 }
