@@ -443,11 +443,13 @@ impl<'t> Section<'t> {
         let field = self.field(key);
         if field.is_none() && !self.is_accounted_for(key) {
             let at = self.key_at(key).unwrap_or(self.start);
-            self.sink.report(
-                at,
-                &child_path(&self.path, key),
-                format!("this key is required; {advice}"),
-            );
+            // A section that a flag began lacks what another flag writes.
+            let what = match at.flag() {
+                Some(_) => format!("`{key}` is required beside it"),
+                None => "this key is required".to_owned(),
+            };
+            self.sink
+                .report(at, &child_path(&self.path, key), format!("{what}; {advice}"));
         }
         field
     }

@@ -295,7 +295,7 @@ impl Overlay<'_> {
                 _ => mapping(&[]),
             };
             let at = stddev.or(mean).map_or(start.start, |given| given.at);
-            self.put(&home, &start, at);
+            self.place(&home, &start, at);
         }
         for (given, part) in [(mean, "mean"), (stddev, "stddev")] {
             if let Some(given) = given {

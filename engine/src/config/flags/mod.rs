@@ -21,9 +21,6 @@ mod table;
 mod warmup;
 mod words;
 
-#[cfg(test)]
-mod tests;
-
 pub use given::Flags;
 pub use record::recorded;
 pub use refused::refusal;

@@ -59,6 +59,7 @@ impl Overlaid {
     pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = Position> {
         self.written
             .iter()
+            .filter(|(at, ..)| at.flag().is_some())
             .filter(|(_, steps, node)| find(varied, steps).is_none_or(|found| !Rc::ptr_eq(found, node)))
             .map(|(at, _, _)| *at)
     }
@@ -105,6 +106,11 @@ impl<'a> Overlay<'a> {
     pub(super) fn put(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
         self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
         self.set.push((at, steps.to_vec()));
+    }
+
+    /// Puts something where flags write into it, that no flag says as a whole.
+    pub(super) fn place(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
+        self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
     }
 
     /// Takes a key out, if it is there.

@@ -1,7 +1,9 @@
 //! Flags of one phase over what is there: which type it becomes, and which of its keys that type does not have.
 
+use std::rc::Rc;
+
 use super::super::address::{Step, phases};
-use super::super::tree::{Position, Style, Value};
+use super::super::tree::{Node, Position, Style, Value};
 use super::given::{Given, scalar};
 use super::overlay::{Overlay, below};
 use super::table::Writes;
@@ -91,9 +93,19 @@ impl Overlay<'_> {
         }
         if let Some(given) = self.get("user-centric-rate") {
             self.write_phase(&home, "rate", given);
+            self.check_users(&home, given);
         }
         if !self.has_file {
             self.fill_profiling(&home);
+        }
+    }
+
+    /// A rate of users is one of how many.
+    fn check_users(&mut self, home: &Home, given: &Given) {
+        let steps = below(&home.steps, "users");
+        if self.get("num-users").is_none() && self.at(&steps).is_none() {
+            self.mistake(given.at, "there are no users who could send; add --num-users");
+            self.place(&steps, &Rc::new(Node::placeholder(given.at)), given.at);
         }
     }
 
@@ -207,23 +219,27 @@ impl Overlay<'_> {
         pattern: Option<&Given>,
         smoothness: Option<&Given>,
     ) {
-        let kind = self.text(home, "type").unwrap_or_default();
-        if let Some(pattern) = pattern {
-            let Some((_, wanted)) = ARRIVALS.iter().find(|(word, _)| *word == pattern.word()) else {
-                return self.refuse_word(pattern, &ARRIVALS.map(|(word, _)| word).join(", "));
-            };
-            if *wanted != "concurrency" && !self.check_rate(home, rate, pattern) {
-                return;
+        let by_pattern = pattern.and_then(|pattern| {
+            let found = ARRIVALS.iter().find(|(word, _)| *word == pattern.word());
+            if found.is_none() {
+                self.refuse_word(pattern, &ARRIVALS.map(|(word, _)| word).join(", "));
             }
-            self.retype(home, wanted, pattern);
-        } else if let Some(smoothness) = smoothness {
-            if self.check_rate(home, rate, smoothness) {
-                self.retype(home, "gamma", smoothness);
+            found.map(|(_, kind)| (*kind, pattern))
+        });
+        let wanted = by_pattern.or(smoothness.map(|smoothness| ("gamma", smoothness)));
+        match (wanted, rate) {
+            (Some((kind, by)), _) => {
+                if kind == "concurrency" || self.check_rate(home, rate, by) {
+                    self.retype(home, kind, by);
+                }
             }
-        } else if let Some(rate) = rate
-            && !matches!(kind.as_str(), "poisson" | "gamma" | "constant" | "user_centric")
-        {
-            self.retype(home, "poisson", rate);
+            (None, Some(rate)) => {
+                let old = self.text(home, "type").unwrap_or_default();
+                if !matches!(old.as_str(), "poisson" | "gamma" | "constant" | "user_centric") {
+                    self.retype(home, "poisson", rate);
+                }
+            }
+            (None, None) => {}
         }
     }
 

@@ -123,7 +123,7 @@ impl Overlay<'_> {
         let (phase, followed) = self.successor(&steps, &name, &model);
         // The short form has a place of its own for it.
         if steps == keys("profiling") {
-            self.put(&keys("warmup"), &phase, trigger.at);
+            self.place(&keys("warmup"), &phase, trigger.at);
             return Some(self.linked(keys("warmup"), &steps, &followed));
         }
         if let Some(path) = self.get_index_path() {

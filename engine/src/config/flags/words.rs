@@ -4,14 +4,21 @@ use super::super::tree::Position;
 use super::table::{self, Flag, Writes};
 
 /// Advice of the readers about files, and what it means on a command line.
-const PHRASES: [(&str, &str); 8] = [
+const PHRASES: &[(&str, &str)] = &[
     ("remove the key", "remove the flag"),
     ("remove this key", "remove the flag"),
-    ("this key", "this flag"),
     ("set endpoint.streaming: true", "add --streaming"),
     ("set `endpoint.streaming`", "use --streaming"),
     ("add auto_offset: false", "add --no-fixed-schedule-auto-offset"),
     ("write type: gamma", "write --arrival-pattern gamma"),
+    (
+        "end_offset or dataset.entries",
+        "--fixed-schedule-end-offset or --num-dataset-entries",
+    ),
+    (
+        "auto_offset, which is on unless it is set to false,",
+        "--fixed-schedule-auto-offset, which is on in config files unless it is set to false,",
+    ),
     ("put the list under `sweep`", "put commas between the values"),
 ];
 
@@ -35,14 +42,10 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
     text
 }
 
-/// Whether keys of both stand in the same part of the document, so that a message about one may name the other.
+/// Whether keys of both stand in the same section, so that a message about one may name the other.
 fn is_beside(one: &Flag, other: &Flag) -> bool {
-    let part = |flag: &Flag| match flag.writes {
-        Writes::Special => None,
-        Writes::Benchmark(path) | Writes::Envelope(path) => Some((std::mem::discriminant(&flag.writes), parent(path))),
-        writes => Some((std::mem::discriminant(&writes), "")),
-    };
-    part(one).is_some() && part(one) == part(other)
+    let section = |flag: &Flag| path(flag).map(|path| (std::mem::discriminant(&flag.writes), parent(path)));
+    section(one).is_some() && section(one) == section(other)
 }
 
 fn parent(path: &'static str) -> &'static str {
@@ -50,6 +53,10 @@ fn parent(path: &'static str) -> &'static str {
 }
 
 fn last_key(flag: &Flag) -> Option<&'static str> {
+    path(flag).map(|path| path.rsplit_once('.').map_or(path, |(_, key)| key))
+}
+
+fn path(flag: &Flag) -> Option<&'static str> {
     match flag.writes {
         Writes::Special => None,
         Writes::Envelope(path)
@@ -57,6 +64,6 @@ fn last_key(flag: &Flag) -> Option<&'static str> {
         | Writes::Dataset(path)
         | Writes::Profiling(path)
         | Writes::Warmup(path)
-        | Writes::Sweep(path) => Some(path.rsplit_once('.').map_or(path, |(_, key)| key)),
+        | Writes::Sweep(path) => Some(path),
     }
 }
