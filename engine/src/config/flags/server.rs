@@ -33,7 +33,8 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`. Masked in all output"),
     Flag::values("header", "NAME:VALUE", Endpoint, Special, "Header of every request, repeatable")
         .short('H')
-        .more("Joins the headers of the config file. The value is text, also `1`. Values are masked in all output."),
+        .more("Joins the headers of the config file. The value is text, also `1`. In the artifacts, values with the name of a \
+               credential are masked, and all values in the recorded command."),
     Flag::values("extra-inputs", "KEY:VALUE", Endpoint, Special, "Keys for every request body, or one JSON object, repeatable")
         .more("true, false, null and numbers get their JSON type, everything else is text; a value in JSON (a list, an object, a quoted text) is taken \
                as such. Joins `extra` of the config file."),
