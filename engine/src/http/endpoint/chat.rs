@@ -1,8 +1,9 @@
-//! What one OpenAI chat chunk, or one whole chat answer, means for a measurement.
+//! Chunks and answers of OpenAI chat completions.
 
-use super::chunk_shape::Holes;
-use super::json::{Cursor, Invalid, Kind};
-use super::usage::TokenUsage;
+use super::super::chunk_shape::Holes;
+use super::super::json::{Cursor, Invalid, Kind};
+use super::super::usage::UsageObject;
+use super::{Facts, answer, has_text, is_string, pass_over, truthy};
 
 /// Which of the two objects is expected. Any other object is data of something else and carries no facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,164 +30,84 @@ impl Shape {
     }
 }
 
-/// The facts of one object.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChatFacts<'a> {
-    /// Text of any channel: it counts as a response to the user.
-    pub(super) content: bool,
-    /// Content outside the reasoning channel.
-    pub(super) output: bool,
-    /// A finish reason was given.
-    pub(super) finished: bool,
-    /// A non-empty usage object.
-    pub(super) usage: Option<TokenUsage>,
-    /// The text of the answer, which is not empty: raw JSON without the quotes. Neither reasoning nor tool calls.
-    pub(super) text: Option<&'a [u8]>,
-    /// A truthy top-level `error`, whatever the object: its JSON text.
-    pub(super) error: Option<&'a [u8]>,
-}
-
-/// The facts that are not values of the object.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Signs {
-    pub(super) content: bool,
-    pub(super) output: bool,
-    pub(super) finished: bool,
-}
-
-impl<'a> ChatFacts<'a> {
-    /// Reads one JSON text. Only the first choice counts.
-    pub(super) fn read(json: &'a [u8], shape: Shape) -> Result<Self, Invalid> {
-        Self::read_noting(json, shape, &mut Holes::default())
-    }
-
-    /// Reads one JSON text and notes the values that may differ in another one without a change of these facts.
-    pub(super) fn read_noting(json: &'a [u8], shape: Shape, holes: &mut Holes) -> Result<Self, Invalid> {
-        let mut cursor = Cursor::new(json);
-        let mut facts = Self::default();
-        let mut expected = false;
-        if cursor.kind()? == Kind::Object {
-            cursor.object(|cursor, name| {
-                match name.unescaped(&mut [0; 32]) {
-                    b"choices" => {
-                        (facts.content, facts.output, facts.finished) = (false, false, false);
-                        facts.text = None;
-                        holes.forget_answer();
-                        if cursor.kind()? == Kind::Array {
-                            return cursor.array(|cursor, index| match index {
-                                0 => facts.choice(cursor, shape, holes),
-                                _ => cursor.skip().map(drop),
-                            });
-                        }
-                        cursor.skip()?;
-                    }
-                    b"object" => expected = is_string(cursor, shape.object())?,
-                    b"usage" => facts.usage = TokenUsage::read(cursor)?,
-                    b"error" => facts.error = Some(cursor.skip()?).filter(|value| is_truthy(value)),
-                    _ => {
-                        let value = cursor.skip()?;
-                        holes.note_any(value, cursor.position());
-                    }
-                }
-                Ok(())
-            })?;
-        } else {
-            cursor.skip()?;
-        }
-        cursor.finish()?;
-        if expected {
-            return Ok(facts);
-        }
-        Ok(Self {
-            error: facts.error,
-            ..Self::default()
-        })
-    }
-
-    /// What the object says by its form alone.
-    pub(super) fn signs(&self) -> Signs {
-        Signs {
-            content: self.content,
-            output: self.output,
-            finished: self.finished,
-        }
-    }
-
-    fn choice(&mut self, cursor: &mut Cursor<'a>, shape: Shape, holes: &mut Holes) -> Result<(), Invalid> {
-        if cursor.kind()? != Kind::Object {
-            return cursor.skip().map(drop);
-        }
-        cursor.object(|cursor, name| match name.unescaped(&mut [0; 32]) {
-            b"finish_reason" => {
-                self.finished = cursor.is_non_empty_string()?;
-                Ok(())
-            }
-            name if name == shape.message() => self.message(cursor, holes),
-            _ => cursor.skip().map(drop),
-        })
-    }
-
-    /// Role, empty strings and nulls are no content. Tool calls are output unless the same message carries reasoning:
-    /// a reader of the stream would show the reasoning first.
-    fn message(&mut self, cursor: &mut Cursor<'a>, holes: &mut Holes) -> Result<(), Invalid> {
-        if cursor.kind()? != Kind::Object {
-            return cursor.skip().map(drop);
-        }
-        let (mut text, mut reasoning, mut tool) = (None, false, false);
-        // Of several messages the last one counts.
-        holes.forget_answer();
+/// Reads one JSON text. Only the first choice counts. Values that may differ in another text without a change of the facts are noted.
+pub(super) fn read<'a>(json: &'a [u8], shape: Shape, holes: &mut Holes) -> Result<Facts<'a>, Invalid> {
+    let mut cursor = Cursor::new(json);
+    let mut facts = Facts::default();
+    let mut expected = false;
+    if cursor.kind()? == Kind::Object {
         cursor.object(|cursor, name| {
             match name.unescaped(&mut [0; 32]) {
-                b"content" => text = answer(cursor, holes)?,
-                b"reasoning_content" | b"reasoning" => reasoning |= has_text(cursor, holes)?,
-                b"tool_calls" => tool = has_tool_text(cursor)?,
-                _ => {
+                b"choices" => {
+                    (facts.content, facts.output, facts.finished) = (false, false, false);
+                    facts.text = None;
+                    holes.forget_answer();
+                    if cursor.kind()? == Kind::Array {
+                        return cursor.array(|cursor, index| match index {
+                            0 => choice(&mut facts, cursor, shape, holes),
+                            _ => cursor.skip().map(drop),
+                        });
+                    }
                     cursor.skip()?;
                 }
+                b"object" => expected = is_string(cursor, shape.object())?,
+                b"usage" => facts.usage = UsageObject::read(cursor)?,
+                b"error" => facts.error = truthy(cursor)?,
+                _ => pass_over(cursor, holes)?,
             }
             Ok(())
         })?;
-        self.text = text;
-        self.content = text.is_some() || reasoning || tool;
-        self.output = text.is_some() || (tool && !reasoning);
-        Ok(())
-    }
-}
-
-/// Consumes the next value; if it is a string that is not empty, it is noted as the answer's text, which is returned as it is written.
-fn answer<'a>(cursor: &mut Cursor<'a>, holes: &mut Holes) -> Result<Option<&'a [u8]>, Invalid> {
-    holes.forget_answer();
-    if cursor.kind()? != Kind::String {
+    } else {
         cursor.skip()?;
-        return Ok(None);
     }
-    let start = cursor.position();
-    let text = cursor.string()?;
-    if text.is_empty() {
-        return Ok(None);
+    cursor.finish()?;
+    if expected {
+        return Ok(facts);
     }
-    holes.note_answer(start, cursor.position());
-    Ok(Some(text.raw()))
+    Ok(Facts {
+        error: facts.error,
+        ..Facts::default()
+    })
 }
 
-/// Consumes the next value and tells whether it is a string that is not empty; such a one is noted.
-fn has_text(cursor: &mut Cursor<'_>, holes: &mut Holes) -> Result<bool, Invalid> {
-    cursor.kind()?;
-    let start = cursor.position();
-    let found = cursor.is_non_empty_string()?;
-    if found {
-        holes.note_text(start, cursor.position());
+fn choice<'a>(facts: &mut Facts<'a>, cursor: &mut Cursor<'a>, shape: Shape, holes: &mut Holes) -> Result<(), Invalid> {
+    if cursor.kind()? != Kind::Object {
+        return cursor.skip().map(drop);
     }
-    Ok(found)
+    cursor.object(|cursor, name| match name.unescaped(&mut [0; 32]) {
+        b"finish_reason" => {
+            facts.finished = cursor.is_non_empty_string()?;
+            Ok(())
+        }
+        name if name == shape.message() => message(facts, cursor, holes),
+        _ => cursor.skip().map(drop),
+    })
 }
 
-/// Consumes the next value and tells whether it is the string `wanted`.
-fn is_string(cursor: &mut Cursor<'_>, wanted: &[u8]) -> Result<bool, Invalid> {
-    if cursor.kind()? == Kind::String {
-        return Ok(cursor.string()?.unescaped(&mut [0; 32]) == wanted);
+/// Role, empty strings and nulls are no content. Tool calls are output unless the same message carries reasoning:
+/// a reader of the stream would show the reasoning first.
+fn message<'a>(facts: &mut Facts<'a>, cursor: &mut Cursor<'a>, holes: &mut Holes) -> Result<(), Invalid> {
+    if cursor.kind()? != Kind::Object {
+        return cursor.skip().map(drop);
     }
-    cursor.skip()?;
-    Ok(false)
+    let (mut text, mut reasoning, mut tool) = (None, false, false);
+    // Of several messages the last one counts.
+    holes.forget_answer();
+    cursor.object(|cursor, name| {
+        match name.unescaped(&mut [0; 32]) {
+            b"content" => text = answer(cursor, holes)?,
+            b"reasoning_content" | b"reasoning" => reasoning |= has_text(cursor, holes)?,
+            b"tool_calls" => tool = has_tool_text(cursor)?,
+            _ => {
+                cursor.skip()?;
+            }
+        }
+        Ok(())
+    })?;
+    facts.text = text;
+    facts.content = text.is_some() || reasoning || tool;
+    facts.output = text.is_some() || (tool && !reasoning);
+    Ok(())
 }
 
 /// Consumes the next value and tells whether it is a list of calls of which any has text in its name or arguments.
@@ -218,24 +139,18 @@ fn has_tool_text(cursor: &mut Cursor<'_>) -> Result<bool, Invalid> {
     Ok(found)
 }
 
-/// Whether a valid JSON value is anything but null, false, zero or empty.
-pub(super) fn is_truthy(value: &[u8]) -> bool {
-    match value {
-        [b'n' | b'f', ..] => false,
-        [b't', ..] => true,
-        [b'"', ..] => value.len() > 2,
-        [b'{' | b'[', inner @ .., _] => !inner.trim_ascii().is_empty(),
-        digits => digits
-            .iter()
-            .take_while(|byte| !matches!(byte, b'e' | b'E'))
-            .any(|byte| matches!(byte, b'1'..=b'9')),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::usage::TokenUsage;
     use super::*;
-    use proptest::prelude::*;
+
+    fn facts_of(text: &[u8], shape: Shape) -> Result<Facts<'_>, Invalid> {
+        read(text, shape, &mut Holes::default())
+    }
+
+    fn counts(facts: &Facts<'_>) -> Option<TokenUsage> {
+        facts.usage.map(UsageObject::counts)
+    }
 
     fn chunk_with(choice: &str, rest: &str) -> String {
         format!(r#"{{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{choice}]{rest}}}"#)
@@ -244,7 +159,7 @@ mod tests {
     /// Content, output and finished of a chunk with this delta.
     fn delta(delta: &str) -> (bool, bool, bool) {
         let text = chunk_with(&format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#), "");
-        let facts = ChatFacts::read(text.as_bytes(), Shape::Chunk).unwrap();
+        let facts = facts_of(text.as_bytes(), Shape::Chunk).unwrap();
         (facts.content, facts.output, facts.finished)
     }
 
@@ -316,7 +231,7 @@ mod tests {
     fn a_finish_reason_is_a_non_empty_string() {
         let finished = |choice: &str| {
             let facts = chunk_with(choice, "");
-            ChatFacts::read(facts.as_bytes(), Shape::Chunk).unwrap().finished
+            facts_of(facts.as_bytes(), Shape::Chunk).unwrap().finished
         };
         assert!(finished(r#"{"delta":{},"finish_reason":"stop"}"#));
         assert!(finished(r#"{"finish_reason":"length"}"#));
@@ -327,9 +242,9 @@ mod tests {
     #[test]
     fn only_the_first_choice_counts() {
         let text = chunk_with(r#"{"delta":{}},{"delta":{"content":"b"},"finish_reason":"stop"}"#, "");
-        assert_eq!(ChatFacts::read(text.as_bytes(), Shape::Chunk), Ok(ChatFacts::default()));
+        assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()));
         let text = chunk_with(r#"null,{"delta":{"content":"b"}}"#, "");
-        assert_eq!(ChatFacts::read(text.as_bytes(), Shape::Chunk), Ok(ChatFacts::default()));
+        assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()));
     }
 
     #[test]
@@ -338,12 +253,12 @@ mod tests {
             "",
             r#","usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#,
         );
-        let facts = ChatFacts::read(text.as_bytes(), Shape::Chunk).unwrap();
-        assert_eq!(facts.usage.and_then(|usage| usage.total), Some(5));
+        let facts = facts_of(text.as_bytes(), Shape::Chunk).unwrap();
+        assert_eq!(counts(&facts).and_then(|usage| usage.total), Some(5));
         assert!(!facts.content);
         for rest in [r#","usage":null"#, r#","usage":{}"#] {
             let text = chunk_with("", rest);
-            assert_eq!(ChatFacts::read(text.as_bytes(), Shape::Chunk), Ok(ChatFacts::default()));
+            assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()));
         }
     }
 
@@ -358,20 +273,12 @@ mod tests {
             let text = format!(
                 r#"{{{object}"choices":[{{"delta":{{"content":"a"}},"message":{{"content":"a"}},"finish_reason":"stop"}}],"usage":{{"a":1}}}}"#
             );
-            assert_eq!(
-                ChatFacts::read(text.as_bytes(), Shape::Chunk),
-                Ok(ChatFacts::default()),
-                "{text}"
-            );
+            assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()), "{text}");
         }
         for text in ["[]", "1", r#""object""#, "null"] {
-            assert_eq!(
-                ChatFacts::read(text.as_bytes(), Shape::Chunk),
-                Ok(ChatFacts::default()),
-                "{text}"
-            );
+            assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()), "{text}");
         }
-        let facts = ChatFacts::read(br#"{"error":{"code":500}}"#, Shape::Chunk).unwrap();
+        let facts = facts_of(br#"{"error":{"code":500}}"#, Shape::Chunk).unwrap();
         assert_eq!(facts.error, Some(&br#"{"code":500}"#[..]));
     }
 
@@ -379,18 +286,18 @@ mod tests {
     fn an_answer_has_a_message_instead_of_a_delta() {
         let text = br#"{"object":"chat.completion","choices":[{"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],
             "usage":{"completion_tokens":1}}"#;
-        let facts = ChatFacts::read(text, Shape::Answer).unwrap();
+        let facts = facts_of(text, Shape::Answer).unwrap();
         assert!(facts.content && facts.output && facts.finished);
-        assert_eq!(facts.usage.and_then(|usage| usage.completion), Some(1));
-        assert_eq!(ChatFacts::read(text, Shape::Chunk), Ok(ChatFacts::default()));
+        assert_eq!(counts(&facts).and_then(|usage| usage.completion), Some(1));
+        assert_eq!(facts_of(text, Shape::Chunk), Ok(Facts::default()));
     }
 
     #[test]
     fn names_may_be_escaped_and_strange_shapes_are_skipped() {
         let text = r#"{"obj\u0065ct":"chat.completion.\u0063hunk","choic\u0065s":[{"delta":{"content":"a"}}]}"#;
-        assert!(ChatFacts::read(text.as_bytes(), Shape::Chunk).unwrap().content);
+        assert!(facts_of(text.as_bytes(), Shape::Chunk).unwrap().content);
         let text = r#"{"object":"chat.completion.chunk","choices":{"0":{"delta":{"content":"a"}}},"usage":[1]}"#;
-        assert_eq!(ChatFacts::read(text.as_bytes(), Shape::Chunk), Ok(ChatFacts::default()));
+        assert_eq!(facts_of(text.as_bytes(), Shape::Chunk), Ok(Facts::default()));
     }
 
     #[test]
@@ -398,29 +305,11 @@ mod tests {
         let text = chunk_with(r#"{"delta":{"content":"a"}}"#, "");
         for cut in 0..text.len() {
             assert_eq!(
-                ChatFacts::read(&text.as_bytes()[..cut], Shape::Chunk),
+                facts_of(&text.as_bytes()[..cut], Shape::Chunk),
                 Err(Invalid),
                 "cut at {cut}"
             );
         }
-        assert!(ChatFacts::read(format!("{text}x").as_bytes(), Shape::Chunk).is_err());
-    }
-
-    #[test]
-    fn truth_of_values_follows_the_usual_scripting_rules() {
-        for value in ["null", "false", "0", "-0", "0.0", "0e9", "\"\"", "{}", "[ ]"] {
-            assert!(!is_truthy(value.as_bytes()), "{value}");
-        }
-        for value in ["true", "1", "-0.5", "10e0", "\" \"", "{\"a\":0}", "[0]"] {
-            assert!(is_truthy(value.as_bytes()), "{value}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_serde_json_refuses_has_no_facts(text in proptest::collection::vec(any::<u8>(), 0..48)) {
-            let refused = serde_json::from_slice::<serde_json::Value>(&text).is_err();
-            prop_assert_eq!(ChatFacts::read(&text, Shape::Chunk).is_err(), refused);
-        }
+        assert!(facts_of(format!("{text}x").as_bytes(), Shape::Chunk).is_err());
     }
 }
