@@ -1,115 +1,162 @@
-//! Commands around config files, and the ones that describe the program itself.
+//! Flags that write into the config: the parser and the help are made from the engine's table of them.
 
-use std::path::PathBuf;
+use clap::builder::StyledStr;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches};
 
-use clap::builder::PossibleValuesParser;
-use clap::{Subcommand, ValueEnum};
+use crate::engine::{Flag, Flags, Group, Takes, all_flags};
 
-use crate::templates;
+/// The flags of a command line that the engine puts over the config.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ConfigArgs(pub(crate) Flags);
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Check a config file: every mistake is reported with its line and column. Nothing is sent and nothing is written.
-    Validate {
-        /// The config file (YAML).
-        file: PathBuf,
+impl clap::Args for ConfigArgs {
+    fn augment_args(command: Command) -> Command {
+        // The help has its headings in the order in which their first flag comes.
+        let by_group = Group::ALL
+            .into_iter()
+            .flat_map(|group| all_flags().filter(move |flag| flag.group == group));
+        by_group.fold(command, |command, flag| {
+            let listed = command.arg(main_argument(flag));
+            let aliases = flag
+                .aliases
+                .iter()
+                .map(|&alias| words(flag, Arg::new(alias).long(alias)).hide(true));
+            let negation = flag.negation().map(|name| {
+                let id = name.clone();
+                Arg::new(id).long(name).hide(true).action(ArgAction::SetTrue)
+            });
+            listed.args(aliases).args(negation)
+        })
+    }
 
-        /// How the outcome is told: mistakes for people on standard error, or one JSON document for editors on standard output.
-        #[arg(long, value_name = "FORMAT", default_value = "text")]
-        format: Report,
-    },
-
-    /// Print the config as it runs: short forms, variables, templates and the environment resolved, secrets masked.
-    ///
-    /// A file with a sweep or several runs describes a cell for each of them. Each printed cell is a config file that runs alone and gives the plan
-    /// of its cell; only masked secrets have to be put back. Where the file leaves the seed open, so does the printed one.
-    Expand {
-        /// The config file (YAML).
-        file: PathBuf,
-
-        /// Print this cell alone, counted from 0.
-        #[arg(long, short = 'i', value_name = "N")]
-        index: Option<usize>,
-
-        /// How cells are printed: as YAML with a comment before each, or as JSON (a list of cells, or with --index the config itself).
-        #[arg(long, short = 'f', value_name = "FORMAT", default_value = "yaml")]
-        format: Document,
-    },
-
-    /// Print or write a commented config to start from.
-    Init(Init),
-
-    /// Print the JSON Schema of config files, for editors.
-    ///
-    /// Editors with a YAML language server take it with a first line of the config such as
-    /// `# yaml-language-server: $schema=./ringload.schema.json`.
-    Schema,
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Init {
-    /// Which one; --list names them.
-    #[arg(long, short = 't', value_name = "NAME", default_value = templates::DEFAULT,
-          value_parser = PossibleValuesParser::new(templates::names()), hide_possible_values = true)]
-    pub(crate) template: String,
+impl FromArgMatches for ConfigArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut flags = Flags::default();
+        for flag in all_flags() {
+            let mut names = vec![flag.name.to_owned()];
+            names.extend(flag.aliases.iter().map(|&alias| alias.to_owned()));
+            for name in &names {
+                if matches.value_source(name) != Some(ValueSource::CommandLine) {
+                    continue;
+                }
+                let words = matches.get_many::<String>(name).into_iter().flatten().cloned();
+                add(&mut flags, &format!("--{name}"), words.collect())?;
+            }
+            if let Some(name) = flag.negation()
+                && matches.get_flag(&name)
+            {
+                add(&mut flags, &format!("--{name}"), Vec::new())?;
+            }
+        }
+        Ok(Self(flags))
+    }
 
-    /// List the templates with a line on each.
-    #[arg(long, short = 'l', conflicts_with_all = ["output", "model", "url"])]
-    pub(crate) list: bool,
-
-    /// Write to this file, which must not exist yet [default: standard output].
-    #[arg(long, short = 'o', value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Name of the model, in place of the template's.
-    #[arg(long, short = 'm', value_name = "NAME")]
-    pub(crate) model: Option<String>,
-
-    /// Address of the server, in place of the template's.
-    #[arg(long, short = 'u', value_name = "URL")]
-    pub(crate) url: Option<String>,
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
-/// The words of `--format` of commands that report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Report {
-    /// For people
-    #[default]
-    Text,
-    /// For programs
-    Json,
+fn add(flags: &mut Flags, typed: &str, words: Vec<String>) -> Result<(), Error> {
+    flags
+        .add(typed, words)
+        .map_err(|message| Error::raw(clap::error::ErrorKind::ArgumentConflict, format!("{message}\n")))
 }
 
-/// The words of `--format` of commands that print configs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Document {
-    /// YAML
-    Yaml,
-    /// JSON
-    Json,
+/// The argument that the help shows.
+fn main_argument(flag: &'static Flag) -> Arg {
+    let argument = words(flag, Arg::new(flag.name).long(flag.name));
+    let argument = match flag.short {
+        Some(letter) => argument.short(letter),
+        None => argument,
+    };
+    let mut long = format!("{}.", flag.help);
+    if !flag.more.is_empty() {
+        long.push_str(&format!("\n\n{}", flag.more));
+    }
+    if !flag.aliases.is_empty() {
+        let names: Vec<String> = flag.aliases.iter().map(|alias| format!("--{alias}")).collect();
+        long.push_str(&format!("\n\nAlso: {}", names.join(", ")));
+    }
+    argument
+        .help(flag.help)
+        .long_help(StyledStr::from(long))
+        .help_heading(flag.group.title())
+        .hide(flag.group == Group::Unlisted)
 }
 
-/// Shells with completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    /// ringload completions bash > ~/.local/share/bash-completion/completions/ringload
-    Bash,
-    /// ringload completions zsh > a file _ringload in a directory of $fpath
-    Zsh,
-    /// ringload completions fish > ~/.config/fish/completions/ringload.fish
-    Fish,
+/// What may stand after a flag. Numbers below zero are values, so that the engine can say what is wrong with them.
+fn words(flag: &'static Flag, argument: Arg) -> Arg {
+    match flag.takes {
+        Takes::Value(name) => argument.value_name(name).allow_negative_numbers(true),
+        Takes::Values(name) => argument
+            .value_name(name)
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .allow_negative_numbers(true),
+        Takes::Switch => argument
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+    }
 }
 
-/// What `profile --dry-run` prints.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub(crate) struct DryRun {
-    /// Print what would run and stop: phases, expected requests, worst-case end, needs of this host. Nothing is sent and nothing is written.
-    ///
-    /// Exits as the run would if it were refused before the load; the server is not asked and its name not resolved.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use clap::error::ErrorKind;
 
-    /// How --dry-run prints.
-    #[arg(long, value_name = "FORMAT", requires = "dry_run")]
-    pub(crate) format: Option<Report>,
+    use super::*;
+    use crate::args::{Args, Command as Subcommand};
+
+    fn given(line: &str) -> Result<Flags, ErrorKind> {
+        let words = ["ringload", "profile"].into_iter().chain(line.split_whitespace());
+        match Args::try_parse_from(words) {
+            Ok(Args {
+                command: Subcommand::Profile(profile),
+            }) => Ok(profile.flags.0),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.kind()),
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_every_flag_is_taken() {
+        for flag in all_flags() {
+            let value = if flag.takes == Takes::Switch { "" } else { " 1" };
+            let mut lines = vec![format!("--{}{value}", flag.name), format!("--{}=1", flag.name)];
+            lines.extend(flag.aliases.iter().map(|alias| format!("--{alias}{value}")));
+            lines.extend(flag.short.map(|letter| format!("-{letter}{value}")));
+            lines.extend(flag.negation().map(|name| format!("--{name}")));
+            for line in lines {
+                let flags = given(&line).unwrap_or_else(|kind| panic!("{line}: {kind:?}"));
+                assert!(flags.has(flag.name), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_flag_under_two_names_or_twice_is_a_contradiction() {
+        for line in [
+            "--request-count 1 --num-requests 2",
+            "--request-count 1 --request-count 2",
+            "--streaming --no-streaming",
+        ] {
+            assert_eq!(given(line).err(), Some(ErrorKind::ArgumentConflict), "{line}");
+        }
+    }
+
+    #[test]
+    fn values_that_look_like_flags_are_values_where_they_are_numbers() {
+        assert!(given("--warmup-request-count -1").is_ok_and(|flags| flags.has("warmup-request-count")));
+        assert!(given("--extra-inputs a:1 b:2 --header X:1 -H Y:2 -u h i").is_ok());
+        assert_eq!(given("--streaming false").err(), Some(ErrorKind::UnknownArgument));
+    }
 }

@@ -4,7 +4,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::printed;
 use crate::args::Args;
-use crate::config_args::Shell;
+use crate::command_args::Shell;
 use crate::console;
 use crate::engine;
 use crate::exit::Exit;
@@ -65,8 +65,9 @@ pub(crate) fn man(words: &[String]) -> Exit {
 
 /// The version with all that a report of a bug needs.
 pub(crate) fn version() -> Exit {
+    let endpoints = engine::EndpointType::ALL.map(engine::EndpointType::as_str).join(", ");
     printed(&format!(
-        "{NAME} {}\ncommit: {}\nbuild: {}, {}-{}\ndrivers: io_uring, epoll\nendpoints: chat over http and https (HTTP/1.1)\n",
+        "{NAME} {}\ncommit: {}\nbuild: {}, {}-{}\ndrivers: io_uring, epoll\nendpoints: {endpoints}; http and https, HTTP/1.1\n",
         env!("CARGO_PKG_VERSION"),
         env!("RINGLOAD_COMMIT"),
         env!("RINGLOAD_PROFILE"),

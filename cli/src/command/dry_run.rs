@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::printed;
-use crate::config_args::Report;
+use crate::command_args::Report;
 use crate::console;
 use crate::dry_run_text as text;
 use crate::engine::{self, Bound, Cells, HostPreview, Plan, Preview, Requests, RunError, RunOptions};

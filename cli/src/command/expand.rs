@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::printed;
-use crate::config_args::Document;
+use crate::command_args::Document;
 use crate::console;
 use crate::engine::{self, Overrides, Plan, Prepared, SeedChoice, Source, Work};
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use super::printed;
-use crate::config_args::Init;
+use crate::command_args::Init;
 use crate::console;
 use crate::engine;
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::printed;
-use crate::config_args::Report;
+use crate::command_args::Report;
 use crate::console;
 use crate::engine::{self, Cells, Diagnostics, Overrides, Plan, Source, Work};
 use crate::exit::Exit;

@@ -236,7 +236,11 @@ fn bases() -> Vec<Value> {
                            "variables": {"x": 1}}]});
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
                       "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}});
+    let mut ranked = simple.clone();
+    ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
+    ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
     vec![
+        json!({"benchmark": ranked}),
         json!({"schema_version": "2.0", "random_seed": 1, "no_sweep_table": true, "benchmark": body}),
         json!({"benchmark": warmed, "sweep": sweep}),
         json!({"benchmark": simple, "sweep": scenarios, "variables": {"x": 0}}),

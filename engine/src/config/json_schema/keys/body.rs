@@ -2,7 +2,7 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
-    RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -11,6 +11,16 @@ use super::Key;
 const NOT_NEGATIVE: Limits = Limits::NOT_NEGATIVE;
 const POSITIVE: Limits = Limits::POSITIVE;
 const NAMES: Shape = OneOf(&[Text, List(&Text), Section(&MODELS)]);
+const TYPES: Shape = Words(&[
+    "chat",
+    "completions",
+    "responses",
+    "messages",
+    "embeddings",
+    "cohere_rankings",
+    "hf_tei_rankings",
+    "nim_rankings",
+]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
 const TOKENS: Shape = OneOf(&[Whole(1), Section(&LENGTH)]);
 const DELAY: Shape = OneOf(&[Number(NOT_NEGATIVE), Section(&LENGTH)]);
@@ -74,7 +84,7 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         "Address of the server, as in http://localhost:8000; several as a list. Sessions take them in turn.",
     ),
     ("urls", URLS, "The long form of `url`."),
-    ("type", Words(&["chat"]), "The API: chat completions."),
+    ("type", TYPES, "The API that requests speak; chat by default."),
     ("path", PATH, "Path of requests, in place of the one of the API."),
     (
         "api_key",
@@ -230,6 +240,11 @@ pub(super) const IN_DATASET: &[Key] = &[
         "What a record looks like.",
     ),
     ("block_size", Whole(1), "Tokens of a block of a mooncake_trace."),
+    (
+        "rankings",
+        Section(&RANKINGS),
+        "Queries and passages, for endpoints that rank.",
+    ),
 ];
 
 pub(super) const IN_PROMPTS: &[Key] = &[
@@ -244,6 +259,12 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
     ("batch_size", Whole(1), "Prompts of a request; 1."),
+];
+
+pub(super) const IN_RANKINGS: &[Key] = &[
+    ("passages", TOKENS, "Passages of a request."),
+    ("passage_tokens", TOKENS, "Tokens of a passage."),
+    ("query_tokens", TOKENS, "Tokens of the query."),
 ];
 
 pub(super) const IN_LENGTH: &[Key] = &[
