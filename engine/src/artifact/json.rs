@@ -16,7 +16,7 @@ const SCHEMA_VERSION: &str = "1.5";
 pub(super) const TOOL_VERSION: &str = concat!("ringload-", env!("CARGO_PKG_VERSION"));
 
 /// Metrics that stand before everything else; the others follow at the end. Both in the order of the table.
-const LEADING: [&str; 24] = [
+const LEADING: [&str; 26] = [
     "request_throughput",
     "request_latency",
     "request_count",
@@ -30,6 +30,8 @@ const LEADING: [&str; 24] = [
     "full_response_output_token_throughput_per_user",
     "output_sequence_length",
     "input_sequence_length",
+    "goodput",
+    "good_request_count",
     "output_token_count",
     "reasoning_token_count",
     "inter_chunk_latency",

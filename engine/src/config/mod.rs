@@ -34,6 +34,7 @@ mod readiness;
 mod scalar;
 mod schema;
 mod secret;
+mod slos;
 mod substitute;
 mod suite;
 mod sweep;
@@ -62,6 +63,7 @@ pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
+pub use slos::{SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, parse_suite};
 pub use sweep::{IterationOrder, Sweep};
@@ -74,6 +76,7 @@ pub use secret::redact_url;
 pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
+use adaptive::Judged;
 use decode::{Field, Section};
 use diagnostic::Sink;
 use schema::{BENCHMARK, ENVELOPE, snake_case};
@@ -96,6 +99,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// How progress shows.
     pub ui: Option<Ui>,
     /// The tokenizer's name.
@@ -131,6 +136,7 @@ struct Body {
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
 }
@@ -201,7 +207,12 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         .and_then(|field| endpoint::decode(&field));
     let dataset = dataset::decode(section);
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
-    let phases = phases::decode(section, streaming);
+    let slos = slos::decode(section, streaming);
+    let judged = Judged {
+        streaming,
+        has_slos: slos::are_written(section),
+    };
+    let phases = phases::decode(section, judged);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
@@ -213,6 +224,7 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         dataset: dataset?,
         phases,
         artifacts,
+        slos,
         ui,
         tokenizer,
     })

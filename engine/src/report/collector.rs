@@ -2,7 +2,7 @@
 
 use super::column::{Column, Pool};
 use super::errors::ErrorGroups;
-use super::fields::{Fields, ImageFacts, RecordView};
+use super::fields::Fields;
 use super::scope;
 use super::validity::{ClientFigures, ClientReport};
 use super::{PercentileMode, PhaseReport, Report, RunEnd};
@@ -10,7 +10,7 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
 use crate::plan::{Arrival, PhaseKind, Plan};
-use crate::record::{CoreWindow, ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
+use crate::record::{CoreWindow, ErrorDetail, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView, RequestRecord};
 use crate::units::Nanos;
 
 /// Gathers a run's records (or its histograms) per phase and turns them into a [`Report`].
@@ -24,6 +24,7 @@ pub struct Collector {
     streaming: bool,
     mode: PercentileMode,
     images: Vec<ImageFacts>,
+    judge: Option<Judge>,
     phases: Vec<PhaseData>,
 }
 
@@ -47,6 +48,8 @@ pub(super) struct PhaseData {
     pub(super) seen: Tally,
     pub(super) resent: u64,
     pub(super) missing_done: u64,
+    /// Those of the records that met every service level.
+    pub(super) good: u64,
     /// First start and last content of successful requests.
     pub(super) responses: Option<(Nanos, Nanos)>,
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
@@ -250,6 +253,7 @@ impl Collector {
                 PercentileMode::Histogram
             },
             images: plan.requests.entries.iter().map(ImageFacts::of).collect(),
+            judge: super::judge(&plan.slos),
             phases: plan
                 .phases
                 .iter()
@@ -267,6 +271,7 @@ impl Collector {
                     seen: Tally::default(),
                     resent: 0,
                     missing_done: 0,
+                    good: 0,
                     responses: None,
                     span: None,
                     summary: None,
@@ -290,7 +295,7 @@ impl Collector {
     pub fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) {
         let exact = self.mode == PercentileMode::Exact;
         let phase = &mut self.phases[record.phase.index()];
-        let image = self.images[record.image as usize];
+        let view = RecordView::new(record, self.images[record.image as usize]);
         phase.seen.sent += 1;
         phase.resent += u64::from(record.resent);
         widen(&mut phase.span, record.issued, record.end);
@@ -301,11 +306,10 @@ impl Collector {
             Outcome::Success => {
                 phase.seen.succeeded += 1;
                 phase.missing_done += u64::from(record.missing_done);
+                phase.good += u64::from(self.judge.as_ref().is_some_and(|judge| judge.is_good(&view)));
                 widen(&mut phase.responses, record.start, record.last_content);
                 if exact {
-                    phase
-                        .rows
-                        .push(record.image, &RecordView { record, image }, self.streaming);
+                    phase.rows.push(record.image, &view, self.streaming);
                     if self.streaming {
                         record.gaps.iter().for_each(|&gap| phase.gaps.push(gap));
                     }
@@ -318,7 +322,7 @@ impl Collector {
                 }
                 phase.errors.add(record, errors);
                 if exact {
-                    phase.error_inputs.push(RecordView { record, image }.input_tokens());
+                    phase.error_inputs.push(view.input_tokens());
                 }
             }
             Outcome::Truncated => phase.seen.truncated += 1,
@@ -364,6 +368,7 @@ impl Collector {
             streaming: self.streaming,
             mode: self.mode,
             images: &self.images,
+            is_judged: self.judge.is_some(),
         };
         let started: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.started()).collect();
         let reports: Vec<PhaseReport> = started

@@ -3,10 +3,10 @@
 //! Tags, headers and units are those of the peer, so that its readers load our artifacts; `docs/metrics.md` says the same in prose.
 
 use super::collector::Row;
-use super::fields::RecordView;
 use super::formula;
 use super::totals::Totals;
-use crate::record::Family;
+use crate::plan::Slo;
+use crate::record::{Better, Criterion, Family, Judge, RecordView};
 
 /// The unit of a metric in artifacts, and how many internal units of a formula (nanoseconds, bytes, tokens) make one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,8 @@ pub struct Metric {
     pub(crate) integer: bool,
     /// Whether the per-record export has it.
     pub(crate) per_record: bool,
+    /// Which side of a service level is good.
+    pub(super) better: Better,
     /// The histogram that stands in for it in runs without records.
     pub(super) family: Option<Family>,
 }
@@ -158,6 +160,7 @@ impl Metric {
             kind,
             integer: matches!(unit, Unit::Tokens | Unit::Count | Unit::Ratio),
             per_record: matches!(kind, Kind::Record(_)),
+            better: Better::Smaller,
             family: None,
         }
     }
@@ -208,6 +211,11 @@ impl Metric {
         self
     }
 
+    const fn larger_is_better(mut self) -> Self {
+        self.better = Better::Larger;
+        self
+    }
+
     const fn histogram(mut self, family: Family) -> Self {
         self.family = Some(family);
         self
@@ -243,19 +251,21 @@ pub const METRICS: &[Metric] = &[
     Metric::scalar("output_token_throughput", "Output Token Throughput", TokensPerSecond, |t| t.rate(t.sum("output_sequence_length")))
         .main(800),
     Metric::record("output_token_throughput_per_user", "Output Token Throughput Per User", TokensPerSecondPerUser,
-        formula!(output_token_throughput_per_user)).streaming().main(500),
+        formula!(output_token_throughput_per_user)).streaming().main(500).larger_is_better(),
     Metric::record("full_decode_duration", "Full Decode Duration", Milliseconds, formula!(full_decode_duration))
         .streaming().main(360).histogram(Family::FullDecodeDuration),
     Metric::record("full_response_inter_token_latency", "Full-Response Inter Token Latency", Milliseconds,
         formula!(full_response_inter_token_latency)).streaming().main(410),
     Metric::record("full_response_output_token_throughput_per_user", "Full-Response Output Token Throughput Per User",
-        TokensPerSecondPerUser, formula!(full_response_output_token_throughput_per_user)).streaming().main(520),
+        TokensPerSecondPerUser, formula!(full_response_output_token_throughput_per_user)).streaming().main(520).larger_is_better(),
     Metric::record("output_sequence_length", "Output Sequence Length", Tokens, formula!(output_sequence_length))
-        .main(600).histogram(Family::OutputTokens),
+        .main(600).histogram(Family::OutputTokens).larger_is_better(),
     Metric::record("input_sequence_length", "Input Sequence Length", Tokens, formula!(input_sequence_length))
-        .main(700).histogram(Family::InputTokens),
-    Metric::record("output_token_count", "Output Token Count", Tokens, formula!(output_token_count)),
-    Metric::record("reasoning_token_count", "Reasoning Token Count", Tokens, formula!(reasoning_token_count)),
+        .main(700).histogram(Family::InputTokens).larger_is_better(),
+    Metric::scalar("goodput", "Goodput", RequestsPerSecond, |t| t.rate(t.good())).main(1000),
+    Metric::scalar("good_request_count", "Good Request Count", Requests, |t| t.good()),
+    Metric::record("output_token_count", "Output Token Count", Tokens, formula!(output_token_count)).larger_is_better(),
+    Metric::record("reasoning_token_count", "Reasoning Token Count", Tokens, formula!(reasoning_token_count)).larger_is_better(),
     Metric::new("inter_chunk_latency", "Inter Chunk Latency", Milliseconds, Kind::Gaps)
         .streaming().histogram(Family::InterChunkLatency),
     Metric::scalar("total_output_tokens", "Total Output Tokens", Tokens, |t| t.sum("output_token_count")),
@@ -286,18 +296,18 @@ pub const METRICS: &[Metric] = &[
         .streaming().main(210),
     Metric::record("decode_duration", "Decode Duration", Milliseconds, formula!(decode_duration)).streaming().main(350),
     Metric::record("e2e_output_token_throughput", "E2E Output Token Throughput", TokensPerSecondPerUser,
-        formula!(e2e_output_token_throughput)).main(510),
+        formula!(e2e_output_token_throughput)).main(510).larger_is_better(),
     Metric::record("prefill_throughput_per_user", "Prefill Throughput Per User", TokensPerSecondPerUser,
-        formula!(prefill_throughput_per_user)).streaming(),
+        formula!(prefill_throughput_per_user)).streaming().larger_is_better(),
     Metric::record("osl_mismatch_diff_pct", "OSL Mismatch Diff %", Percent, formula!(osl_mismatch_diff_pct)),
     Metric::scalar("osl_mismatch_count", "OSL Mismatch Count", Requests, |t| t.osl_mismatches()),
 
-    Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000),
+    Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000).larger_is_better(),
     Metric::record("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", Tokens,
-        formula!(usage_prompt_cache_read_tokens)).usage(1010),
-    Metric::record("usage_completion_tokens", "Usage Completion Tokens", Tokens, formula!(output_sequence_length)).usage(1100),
-    Metric::record("usage_reasoning_tokens", "Usage Reasoning Tokens", Tokens, formula!(usage_reasoning_tokens)).usage(1110),
-    Metric::record("usage_total_tokens", "Usage Total Tokens", Tokens, formula!(usage_total_tokens)).usage(1200),
+        formula!(usage_prompt_cache_read_tokens)).usage(1010).larger_is_better(),
+    Metric::record("usage_completion_tokens", "Usage Completion Tokens", Tokens, formula!(output_sequence_length)).usage(1100).larger_is_better(),
+    Metric::record("usage_reasoning_tokens", "Usage Reasoning Tokens", Tokens, formula!(usage_reasoning_tokens)).usage(1110).larger_is_better(),
+    Metric::record("usage_total_tokens", "Usage Total Tokens", Tokens, formula!(usage_total_tokens)).usage(1200).larger_is_better(),
     Metric::scalar("total_usage_prompt_tokens", "Total Usage Prompt Tokens", Tokens, |t| t.sum("usage_prompt_tokens")).usage(2000),
     Metric::scalar("total_usage_prompt_cache_read_tokens", "Total Usage Prompt Cache Read Tokens", Tokens,
         |t| t.sum("usage_prompt_cache_read_tokens")).usage(2010),
@@ -311,6 +321,7 @@ pub const METRICS: &[Metric] = &[
 
     Metric::scalar("completed_request_count", "Completed Requests (Success + Error)", Requests, |t| t.completed()).main(1075),
     Metric::scalar("request_error_rate", "Request Error Rate", Percent, |t| t.error_rate()).main(1080),
+    Metric::scalar("good_request_fraction", "GoodRequestFraction", Ratio, |t| t.good_fraction()),
     Metric::scalar("input_token_throughput", "Input Token Throughput", TokensPerSecond, |t| t.rate(t.sum("input_sequence_length")))
         .main(805),
     Metric::scalar("total_token_throughput", "Total Token Throughput", TokensPerSecond, |t| t.total_token_throughput()),
@@ -342,9 +353,45 @@ pub fn metric(tag: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.tag == tag)
 }
 
+/// The judge of a run; `None` if it has no service levels.
+pub(crate) fn judge(slos: &[Slo]) -> Option<Judge> {
+    let criterion = |slo: &Slo| {
+        let metric = metric(slo.metric).expect("a test holds the names of the config against this table");
+        let Kind::Record(formula) = metric.kind else {
+            unreachable!("{} has no value per request", metric.tag)
+        };
+        Criterion {
+            figure: formula.of_record,
+            divisor: metric.unit.divisor(),
+            better: metric.better,
+            threshold: slo.threshold,
+        }
+    };
+    Judge::new(slos.iter().map(criterion).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::SLO_METRICS;
+
+    #[test]
+    fn service_levels_can_be_about_every_metric_of_a_request_and_no_other() {
+        let ours: Vec<(&str, bool)> = METRICS
+            .iter()
+            .filter(|metric| matches!(metric.kind, Kind::Record(_)))
+            .map(|metric| (metric.tag, metric.streaming_only))
+            .collect();
+        for one in SLO_METRICS {
+            assert!(ours.contains(one), "{one:?} is in the config and not in the report");
+        }
+        for one in &ours {
+            assert!(
+                SLO_METRICS.contains(one),
+                "{one:?} is in the report and not in the config"
+            );
+        }
+    }
 
     #[test]
     fn tags_are_unique_and_twins_have_an_original() {

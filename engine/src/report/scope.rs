@@ -8,13 +8,12 @@ use super::collector::{PhaseData, Row};
 use super::column::Pool;
 use super::distribution::Distribution;
 use super::errors::{ErrorCount, ErrorGroups};
-use super::fields::ImageFacts;
 use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
 use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
 use crate::coordinator::Tally;
-use crate::record::{Family, PhaseHistograms};
+use crate::record::{Family, ImageFacts, PhaseHistograms};
 use crate::units::Nanos;
 
 /// A figure of a scope, in the metric's exported unit.
@@ -101,6 +100,8 @@ pub(super) struct Context<'a> {
     pub(super) streaming: bool,
     pub(super) mode: PercentileMode,
     pub(super) images: &'a [ImageFacts],
+    /// Whether there are service levels.
+    pub(super) is_judged: bool,
 }
 
 /// A scope under computation.
@@ -136,7 +137,11 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         PercentileMode::Exact => scope.distributions(applicable()),
         PercentileMode::Histogram => from_histograms(applicable(), histograms.as_ref()),
     };
-    let totals = scope.totals(context, &measured);
+    let good = match context.mode {
+        PercentileMode::Exact => phases.iter().map(|phase| phase.good).sum(),
+        PercentileMode::Histogram => histograms.as_ref().map_or(0, PhaseHistograms::good),
+    };
+    let totals = scope.totals(context, &measured, context.is_judged.then_some(good));
     let scalars: Vec<Measured> = applicable()
         .filter_map(|metric| match metric.kind {
             Kind::Scalar(value) => value(&totals).filter(|v| v.is_finite()).map(|v| Measured {
@@ -328,7 +333,7 @@ impl Scope<'_> {
         Distribution::of_sorted(values.len(), |at| values[at])
     }
 
-    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured]) -> Totals<'m> {
+    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured], good: Option<u64>) -> Totals<'m> {
         let windows: Vec<(Nanos, Nanos)> = self.phases.iter().filter_map(|phase| phase.window()).collect();
         let window_s = (!windows.is_empty()).then(|| union_length(windows).as_secs_f64());
         // One phase: from its first request to its last response. Several: the time in which any of them ran. Without records only
@@ -346,6 +351,7 @@ impl Scope<'_> {
             measured,
             successes: self.successes,
             errors: self.errors,
+            good,
             window_s,
             benchmark_duration_s,
             normalized_latency: self.of_formula(&E2E_NORMALIZED_LATENCY),

@@ -1,5 +1,7 @@
 //! Figures of small runs against figures computed by hand or by another route.
 
+mod goodput;
+
 use proptest::prelude::*;
 
 use super::fixture::{self, BASELINE, STRESS, WARMUP, anchor, errors, other, success, summary, tally};

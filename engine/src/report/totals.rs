@@ -10,6 +10,8 @@ pub(crate) struct Totals<'a> {
     pub(super) successes: u64,
     /// Failed and cancelled requests.
     pub(super) errors: u64,
+    /// Successes that met every service level; `None` if none are given.
+    pub(super) good: Option<u64>,
     /// Length of the observation window; with several phases, of the union of their windows.
     pub(super) window_s: Option<f64>,
     pub(super) benchmark_duration_s: Option<f64>,
@@ -46,6 +48,16 @@ impl Totals<'_> {
 
     pub(super) fn successes(&self) -> Option<f64> {
         Self::present(self.successes)
+    }
+
+    /// Absent without successes, as the figures that it is seen beside.
+    pub(super) fn good(&self) -> Option<f64> {
+        self.successes()?;
+        Some(self.good? as f64)
+    }
+
+    pub(super) fn good_fraction(&self) -> Option<f64> {
+        Some(self.good? as f64 / self.completed()?)
     }
 
     pub(super) fn errors(&self) -> Option<f64> {
