@@ -20,20 +20,14 @@ use serde_json::Value;
 const LACKING: &[(&[&str], &str)] = &[
     (
         &[
-            "effective_concurrency",
-            "effective_decode_",
-            "effective_prefill_",
-            "effective_total_",
-            "active_",
+            "effective_decode_throughput",
+            "active_decode_throughput",
             "tokens_in_flight",
-            "Effective Concurrency",
-            "Effective Decode ",
-            "Effective Prefill ",
-            "Effective Total ",
-            "Active ",
+            "Effective Decode Throughput",
+            "Active Decode Throughput",
             "Tokens In Flight",
         ],
-        "time-weighted curves",
+        "curves that follow every chunk",
     ),
     (
         &[

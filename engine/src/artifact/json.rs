@@ -167,7 +167,9 @@ fn distribution(unit: Unit, figures: &Distribution) -> Value {
     insert(&mut object, "min", figures.min);
     insert(&mut object, "max", figures.max);
     insert(&mut object, "std", figures.std);
-    object.insert("count".into(), json!(figures.count));
+    if figures.count > 0 {
+        object.insert("count".into(), json!(figures.count));
+    }
     insert(&mut object, "sum", figures.sum);
     Value::Object(object)
 }

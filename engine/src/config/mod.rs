@@ -63,7 +63,7 @@ pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
-pub use slos::{SLO_METRICS, Slo};
+pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, parse_suite};
 pub use sweep::{IterationOrder, Sweep};

@@ -55,8 +55,22 @@ pub const SLO_METRICS: &[(&str, bool)] = &[
     ("http_req_total", false),
 ];
 
-/// Metrics of the format that no single request has.
-const OF_NO_REQUEST: &[&str] = &[
+/// Metrics of the format that no single request has. Error-adjusted twins (`adj_`) are more of them.
+pub const METRICS_OF_NO_REQUEST: &[&str] = &[
+    "effective_concurrency",
+    "effective_prefill_concurrency",
+    "effective_decode_concurrency",
+    "effective_prefill_throughput",
+    "effective_prefill_throughput_per_user",
+    "effective_decode_throughput",
+    "effective_decode_throughput_per_user",
+    "effective_total_throughput",
+    "active_prefill_throughput",
+    "active_prefill_throughput_per_user",
+    "active_decode_throughput",
+    "active_decode_throughput_per_user",
+    "active_total_throughput",
+    "tokens_in_flight",
     "request_count",
     "request_throughput",
     "output_token_throughput",
@@ -89,8 +103,9 @@ const OF_NO_REQUEST: &[&str] = &[
     "replay_sched_degraded",
 ];
 
-/// Metrics of one request that the format has and ringload does not measure.
+/// Metrics of one request that the format has and ringload does not judge by, most of them because it does not measure them.
 const UNMEASURED: &[&str] = &[
+    "credit_to_start_latency",
     "usage_prompt_cache_write_tokens",
     "usage_prompt_cache_miss_tokens",
     "usage_prompt_audio_tokens",
@@ -181,7 +196,7 @@ fn metric(field: &Field<'_>, name: &str, streaming: Option<bool>) -> Option<&'st
         }
         return Some(metric);
     }
-    if OF_NO_REQUEST.contains(&name) {
+    if METRICS_OF_NO_REQUEST.contains(&name) || name.starts_with("adj_") {
         field.report(format!(
             "`{name}` is a figure of a whole phase, and slos judge each request; allowed: {}",
             allowed()

@@ -18,7 +18,7 @@ mod request_image;
 mod schedule;
 mod target;
 
-pub use crate::config::{ConnectionReuse, ReadinessMode, SLO_METRICS, Slo};
+pub use crate::config::{ConnectionReuse, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};

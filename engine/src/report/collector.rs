@@ -15,8 +15,8 @@ use crate::units::Nanos;
 
 /// Gathers a run's records (or its histograms) per phase and turns them into a [`Report`].
 ///
-/// A successful streamed request costs 65 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
-/// costs 8 bytes. Ten million requests of 32 tokens need about 1.9 GB, up to twice that while a vector grows. Runs that cannot
+/// A successful streamed request costs 73 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
+/// costs 24 bytes. Ten million requests of 32 tokens need about 2 GB, up to twice that while a vector grows. Runs that cannot
 /// afford it set `artifacts.records: false`: then nothing is kept per request and percentiles come from histograms.
 #[derive(Debug)]
 pub struct Collector {
@@ -42,6 +42,8 @@ pub(super) struct PhaseData {
     pub(super) issue_delays: Column,
     /// Input tokens of failed and cancelled requests.
     pub(super) error_inputs: Column,
+    /// Start and end of every request that was no success.
+    pub(super) other_flights: Vec<(u64, u64)>,
     pub(super) errors: ErrorGroups,
     pub(super) histograms: Option<PhaseHistograms>,
     /// Counts of the records that were added.
@@ -75,13 +77,15 @@ pub struct ClientNotes {
 
 /// Successful requests of one phase, field by field.
 ///
-/// Nine spans, three token counts, image, reads and bytes at 4 bytes each and the reuse flag make 61 bytes; the delay in
-/// `issue_delays` makes it 65. Reasoning and cache counts cost 4 more each once a server reports them, and so do
+/// Nine spans, three token counts, image, reads and bytes at 4 bytes each, the start at 8 and the reuse flag make 69 bytes; the delay in
+/// `issue_delays` makes it 73. Reasoning and cache counts cost 4 more each once a server reports them, and so do
 /// the two columns of later turns once there is one.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     reused: Vec<bool>,
     image: Vec<u32>,
+    /// Readings of the clock.
+    start: Vec<u64>,
     /// Input tokens of later turns; what a first turn has is in its image.
     later_input: Column,
     /// Bytes of their history.
@@ -112,6 +116,7 @@ impl Rows {
     fn push(&mut self, image: u32, view: &RecordView<'_>, streaming: bool) {
         self.reused.push(view.connection_reused());
         self.image.push(image);
+        self.start.push(view.record.start.0);
         let later = view.input_tokens().filter(|_| !view.image().is_first);
         self.later_input.push(later);
         self.history_bytes
@@ -148,6 +153,11 @@ pub(crate) struct Row<'a> {
 impl<'a> Row<'a> {
     pub(super) fn new(rows: &'a Rows, images: &'a [ImageFacts], at: usize) -> Self {
         Self { rows, images, at }
+    }
+
+    /// When it started.
+    pub(super) fn start(&self) -> u64 {
+        self.rows.start[self.at]
     }
 
     fn always(&self, column: &Column) -> u64 {
@@ -266,6 +276,7 @@ impl Collector {
                     gaps: Pool::default(),
                     issue_delays: Column::default(),
                     error_inputs: Column::default(),
+                    other_flights: Vec::new(),
                     errors: ErrorGroups::default(),
                     histograms: None,
                     seen: Tally::default(),
@@ -301,6 +312,10 @@ impl Collector {
         widen(&mut phase.span, record.issued, record.end);
         if exact && record.outcome != Outcome::Truncated {
             phase.issue_delays.push(Some(record.start.since(record.issued).0));
+        }
+        // One that was cut while it waited for a connection never started.
+        if exact && record.outcome != Outcome::Success && record.start > Nanos::ZERO {
+            phase.other_flights.push((record.start.0, record.end.0));
         }
         match record.outcome {
             Outcome::Success => {
@@ -353,6 +368,7 @@ impl Collector {
             phase.gaps = Pool::default();
             phase.issue_delays = Column::default();
             phase.error_inputs = Column::default();
+            phase.other_flights = Vec::new();
             phase.responses = None;
         }
     }

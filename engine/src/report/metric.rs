@@ -3,6 +3,7 @@
 //! Tags, headers and units are those of the peer, so that its readers load our artifacts; `docs/metrics.md` says the same in prose.
 
 use super::collector::Row;
+use super::curve::{Curve, Over, Reading, Stage};
 use super::formula;
 use super::totals::Totals;
 use crate::plan::Slo;
@@ -66,8 +67,10 @@ impl Unit {
 /// Where a metric stands on the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Figures from the intended start.
+    /// Figures from the intended start, and figures over the whole window.
     Effective,
+    /// Figures over the time in which something was going on.
+    Active,
     /// The server's own token counts.
     Usage,
     /// The main table.
@@ -113,6 +116,8 @@ pub(crate) enum Kind {
         /// Tag of the other metric.
         of: &'static str,
     },
+    /// What was going on at once, weighted by time.
+    Curve(Curve),
     /// One figure per scope.
     Scalar(fn(&Totals<'_>) -> Option<f64>),
 }
@@ -180,6 +185,24 @@ impl Metric {
         value: fn(&Totals<'_>) -> Option<f64>,
     ) -> Self {
         Self::new(tag, header, unit, Kind::Scalar(value))
+    }
+
+    const fn curve(
+        tag: &'static str,
+        header: &'static str,
+        unit: Unit,
+        stage: Stage,
+        reading: Reading,
+        over: Over,
+    ) -> Self {
+        let mut curve = Self::new(tag, header, unit, Kind::Curve(Curve { stage, reading, over }));
+        curve.group = Some(match over {
+            Over::Window => Group::Effective,
+            Over::Active => Group::Active,
+        });
+        // Stages begin and end with the first content of a stream.
+        curve.streaming_only = !matches!(stage, Stage::Flight);
+        curve
     }
 
     const fn streaming(mut self) -> Self {
@@ -334,6 +357,24 @@ pub const METRICS: &[Metric] = &[
     Metric::adjusted("adj_full_response_inter_token_latency", "Full-Response Inter Token Latency (error-adjusted)",
         "full_response_inter_token_latency").streaming(),
 
+    Metric::curve("effective_concurrency", "Effective Concurrency", Requests, Stage::Flight, Reading::Requests, Over::Window),
+    Metric::curve("effective_prefill_throughput", "Effective Prefill Throughput", TokensPerSecond,
+        Stage::Prefill, Reading::Tokens, Over::Window),
+    Metric::curve("effective_decode_concurrency", "Effective Decode Concurrency", Requests,
+        Stage::Decode, Reading::Requests, Over::Window),
+    Metric::curve("effective_prefill_concurrency", "Effective Prefill Concurrency", Requests,
+        Stage::Prefill, Reading::Requests, Over::Window),
+    Metric::curve("effective_total_throughput", "Effective Total Throughput", TokensPerSecond,
+        Stage::PrefillOrDecode, Reading::Tokens, Over::Window),
+    Metric::curve("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", TokensPerSecondPerUser,
+        Stage::Prefill, Reading::TokensPerUser, Over::Window),
+    Metric::curve("active_prefill_throughput", "Active Prefill Throughput", TokensPerSecond,
+        Stage::Prefill, Reading::Tokens, Over::Active),
+    Metric::curve("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", TokensPerSecondPerUser,
+        Stage::Prefill, Reading::TokensPerUser, Over::Active),
+    Metric::curve("active_total_throughput", "Active Total Throughput", TokensPerSecond,
+        Stage::PrefillOrDecode, Reading::Tokens, Over::Active),
+
     Metric::new("credit_to_start_latency", "Credit-to-Start Latency", Milliseconds, Kind::IssueDelay),
     Metric::record("effective_latency", "Effective Latency (CO-aware)", Milliseconds, formula!(effective_latency))
         .effective(0).summary_only(),
@@ -373,7 +414,7 @@ pub(crate) fn judge(slos: &[Slo]) -> Option<Judge> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::SLO_METRICS;
+    use crate::plan::{METRICS_OF_NO_REQUEST, SLO_METRICS};
 
     #[test]
     fn service_levels_can_be_about_every_metric_of_a_request_and_no_other() {
@@ -389,6 +430,15 @@ mod tests {
             assert!(
                 SLO_METRICS.contains(one),
                 "{one:?} is in the report and not in the config"
+            );
+        }
+        // What is refused for being no request's is known by name.
+        for metric in METRICS {
+            let of_a_scope = matches!(metric.kind, Kind::Scalar(_) | Kind::Curve(_));
+            assert!(
+                !of_a_scope || METRICS_OF_NO_REQUEST.contains(&metric.tag),
+                "{}",
+                metric.tag
             );
         }
     }

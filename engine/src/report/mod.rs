@@ -5,6 +5,7 @@
 
 mod collector;
 mod column;
+mod curve;
 mod distribution;
 mod errors;
 mod fields;

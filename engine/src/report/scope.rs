@@ -6,6 +6,7 @@ use std::thread;
 use super::PercentileMode;
 use super::collector::{PhaseData, Row};
 use super::column::Pool;
+use super::curve;
 use super::distribution::Distribution;
 use super::errors::{ErrorCount, ErrorGroups};
 use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
@@ -321,8 +322,14 @@ impl Scope<'_> {
                 }
                 _ => None,
             },
+            Kind::Curve(curve) => curve::distribution(curve, self.phases, self.images, self.window()),
             Kind::Scalar(_) => None,
         }
+    }
+
+    /// Length of the union of the phases' windows.
+    fn window(&self) -> Nanos {
+        union_length(self.phases.iter().filter_map(|phase| phase.window()).collect())
     }
 
     fn schedule_offset(&self) -> Option<Distribution> {
@@ -334,8 +341,8 @@ impl Scope<'_> {
     }
 
     fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured], good: Option<u64>) -> Totals<'m> {
-        let windows: Vec<(Nanos, Nanos)> = self.phases.iter().filter_map(|phase| phase.window()).collect();
-        let window_s = (!windows.is_empty()).then(|| union_length(windows).as_secs_f64());
+        let has_window = self.phases.iter().any(|phase| phase.window().is_some());
+        let window_s = has_window.then(|| self.window().as_secs_f64());
         // One phase: from its first request to its last response. Several: the time in which any of them ran. Without records only
         // the window is known.
         let responses = match self.phases {
