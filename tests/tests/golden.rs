@@ -40,10 +40,6 @@ const LACKING: &[(&[&str], &str)] = &[
         ],
         "no client-side tokenizer counts the answers",
     ),
-    (
-        &["context_overflow_count", "Context Overflow Count"],
-        "an overflow is a failure like others",
-    ),
     // The row is the head of the table of GPUs.
     (&["telemetry_data", "Endpoint"], "no GPU telemetry"),
     (

@@ -164,7 +164,6 @@ fn is_open(entry: &str) -> bool {
         "active_decode_throughput",
         "tokens_in_flight",
         "usage_discrepancy_count",
-        "context_overflow_count",
     ];
     open.iter().any(|figure| entry.starts_with(figure)) || entry.contains("tokens_diff_pct")
 }

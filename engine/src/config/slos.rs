@@ -88,6 +88,7 @@ pub const METRICS_OF_NO_REQUEST: &[&str] = &[
     "total_usage_total_tokens",
     "overall_usage_prompt_cache_read_pct",
     "error_request_count",
+    "context_overflow_count",
     "completed_request_count",
     "request_error_rate",
     "osl_mismatch_count",

@@ -342,6 +342,7 @@ pub const METRICS: &[Metric] = &[
         |t| t.sum("usage_reasoning_tokens")).usage(2110),
     Metric::scalar("total_usage_total_tokens", "Total Usage Total Tokens", Tokens, |t| t.sum("usage_total_tokens")).usage(2200),
 
+    Metric::scalar("context_overflow_count", "Context Overflow Count", Requests, |t| t.context_overflows()).main(UNNUMBERED),
     Metric::scalar("completed_request_count", "Completed Requests (Success + Error)", Requests, |t| t.completed()).main(1075),
     Metric::scalar("request_error_rate", "Request Error Rate", Percent, |t| t.error_rate()).main(1080),
     Metric::scalar("good_request_fraction", "GoodRequestFraction", Ratio, |t| t.good_fraction()),

@@ -8,7 +8,7 @@ use super::collector::{PhaseData, Row};
 use super::column::Pool;
 use super::curve;
 use super::distribution::Distribution;
-use super::errors::{ErrorCount, ErrorGroups};
+use super::errors::{self, ErrorCount, ErrorGroups};
 use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
 use super::radix;
 use super::totals::Totals;
@@ -113,6 +113,13 @@ struct Scope<'a> {
     errors: u64,
 }
 
+/// Requests counted for what they were, not for what they measured.
+struct Judged {
+    /// `None` without service levels.
+    good: Option<u64>,
+    context_overflows: u64,
+}
+
 /// Computes the figures of some phases taken together.
 pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeReport {
     let counts = phases.iter().map(|phase| phase.tally()).fold(Tally::default(), add);
@@ -142,7 +149,12 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         PercentileMode::Exact => phases.iter().map(|phase| phase.good).sum(),
         PercentileMode::Histogram => histograms.as_ref().map_or(0, PhaseHistograms::good),
     };
-    let totals = scope.totals(context, &measured, context.is_judged.then_some(good));
+    let errors = ErrorGroups::merged(phases.iter().map(|phase| &phase.errors));
+    let judged = Judged {
+        good: context.is_judged.then_some(good),
+        context_overflows: errors::context_overflows(&errors),
+    };
+    let totals = scope.totals(context, &measured, judged);
     let scalars: Vec<Measured> = applicable()
         .filter_map(|metric| match metric.kind {
             Kind::Scalar(value) => value(&totals).filter(|v| v.is_finite()).map(|v| Measured {
@@ -160,7 +172,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         resent: phases.iter().map(|phase| phase.resent).sum(),
         missing_done: phases.iter().map(|phase| phase.missing_done).sum(),
         metrics: measured,
-        errors: ErrorGroups::merged(phases.iter().map(|phase| &phase.errors)),
+        errors,
         send_lag: histograms
             .and_then(|all| Distribution::of_histogram(all.family(Family::SendLag)))
             .map(|lag| lag.scaled(1e6)),
@@ -340,7 +352,7 @@ impl Scope<'_> {
         Distribution::of_sorted(values.len(), |at| values[at])
     }
 
-    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured], good: Option<u64>) -> Totals<'m> {
+    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured], judged: Judged) -> Totals<'m> {
         let has_window = self.phases.iter().any(|phase| phase.window().is_some());
         let window_s = has_window.then(|| self.window().as_secs_f64());
         // One phase: from its first request to its last response. Several: the time in which any of them ran. Without records only
@@ -358,7 +370,8 @@ impl Scope<'_> {
             measured,
             successes: self.successes,
             errors: self.errors,
-            good,
+            good: judged.good,
+            context_overflows: judged.context_overflows,
             window_s,
             benchmark_duration_s,
             normalized_latency: self.of_formula(&E2E_NORMALIZED_LATENCY),

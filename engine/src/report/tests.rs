@@ -237,6 +237,7 @@ fn failures_count_and_stay_out_of_latencies() {
     assert_eq!(scope.scalar("error_request_count"), Some(3.0));
     assert_eq!(scope.scalar("completed_request_count"), Some(4.0));
     assert_eq!(scope.scalar("request_error_rate"), Some(75.0));
+    assert_eq!(scope.scalar("context_overflow_count"), Some(0.0));
     assert_eq!(scope.scalar("total_error_isl"), Some(192.0));
     assert_eq!(scope.distribution("request_latency").unwrap().count, 1);
     assert_eq!(scope.distribution("credit_to_start_latency").unwrap().count, 4);

@@ -12,6 +12,8 @@ pub(crate) struct Totals<'a> {
     pub(super) errors: u64,
     /// Successes that met every service level; `None` if none are given.
     pub(super) good: Option<u64>,
+    /// Failures for want of room in the model's context.
+    pub(super) context_overflows: u64,
     /// Length of the observation window; with several phases, of the union of their windows.
     pub(super) window_s: Option<f64>,
     pub(super) benchmark_duration_s: Option<f64>,
@@ -62,6 +64,12 @@ impl Totals<'_> {
 
     pub(super) fn errors(&self) -> Option<f64> {
         Self::present(self.errors)
+    }
+
+    /// There as soon as a request has failed: 0 then says that it was for other reasons.
+    pub(super) fn context_overflows(&self) -> Option<f64> {
+        self.errors()?;
+        Some(self.context_overflows as f64)
     }
 
     pub(super) fn completed(&self) -> Option<f64> {
