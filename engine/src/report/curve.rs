@@ -55,37 +55,91 @@ pub(crate) struct Curve {
 /// Fixed-point units in one token per second: a rate is off by less than a millionth of that.
 const UNITS: f64 = (1u64 << 20) as f64;
 
-/// A request in one stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    from: u64,
-    to: u64,
-    /// In fixed-point units; `None` if the tokens are not known.
-    rate: Option<i64>,
-}
-
-impl Span {
-    fn new(from: u64, to: u64, tokens: Option<u64>) -> Self {
-        let per_second = |tokens: u64| tokens as f64 * 1e9 / to.saturating_sub(from) as f64;
-        Self {
-            from,
-            to,
-            // The cast saturates, far above any server.
-            rate: tokens.map(|tokens| (per_second(tokens) * UNITS).round() as i64),
-        }
-    }
+/// Both ends of all spans, each side by time. 32 bytes per span: runs of ten million requests have to fit.
+#[derive(Debug, Default)]
+struct Edges {
+    begins: Vec<Edge>,
+    ends: Vec<Edge>,
+    /// Whether the tokens of any span are known.
+    has_rates: bool,
 }
 
 /// One end of a span.
 #[derive(Debug, Clone, Copy, Default)]
 struct Edge {
     at: u64,
+    /// In fixed-point units.
     rate: i64,
 }
 
 impl Number for Edge {
     fn key(self) -> u64 {
         self.at
+    }
+}
+
+impl Edges {
+    /// Adds a request in one stage, with the tokens that the stage takes or gives, where known.
+    fn span(&mut self, from: u64, to: u64, tokens: Option<u64>) {
+        if from >= to {
+            return;
+        }
+        let per_second = |tokens: u64| tokens as f64 * 1e9 / (to - from) as f64;
+        self.has_rates |= tokens.is_some();
+        // The cast saturates, far above any server.
+        let rate = tokens.map_or(0, |tokens| (per_second(tokens) * UNITS).round() as i64);
+        self.begins.push(Edge { at: from, rate });
+        self.ends.push(Edge { at: to, rate });
+    }
+
+    /// Adds the requests of one phase.
+    fn gather(&mut self, stage: Stage, phase: &PhaseData, images: &[ImageFacts]) {
+        let rows = (0..phase.rows.len()).map(|at| Row::new(&phase.rows, images, at));
+        if stage == Stage::Flight {
+            rows.for_each(|row| self.span(row.start(), row.start() + row.end(), None));
+            phase
+                .other_flights
+                .iter()
+                .for_each(|&(from, to)| self.span(from, to, None));
+            return;
+        }
+        for row in rows {
+            let Some(first) = row.first_content() else { continue };
+            let (start, first, end) = (row.start(), row.start() + first, row.start() + row.end());
+            if stage != Stage::Decode {
+                self.span(start, first, row.input_tokens());
+            }
+            if stage != Stage::Prefill {
+                // The first token came with the prefill.
+                let decoded = row.completion_tokens().map(|tokens| tokens.saturating_sub(1));
+                self.span(first, end, decoded);
+            }
+        }
+    }
+
+    /// Hands over every piece of time with a span in it: its length, the sum of the rates, and the number of spans.
+    fn sweep(mut self, mut piece: impl FnMut(u64, i128, usize)) {
+        radix::sort(&mut self.begins);
+        radix::sort(&mut self.ends);
+        let (begins, ends) = (self.begins, self.ends);
+        let (mut begun, mut ended) = (0, 0);
+        let (mut now, mut rate) = (0, 0i128);
+        // Every span ends after it began, so ends never run out first.
+        while let Some(end) = ends.get(ended) {
+            let next = begins.get(begun).map_or(end.at, |begin| begin.at.min(end.at));
+            if next > now && begun > ended {
+                piece(next - now, rate, begun - ended);
+            }
+            now = next;
+            while let Some(edge) = ends.get(ended).filter(|edge| edge.at == now) {
+                rate -= i128::from(edge.rate);
+                ended += 1;
+            }
+            while let Some(edge) = begins.get(begun).filter(|edge| edge.at == now) {
+                rate += i128::from(edge.rate);
+                begun += 1;
+            }
+        }
     }
 }
 
@@ -96,25 +150,21 @@ pub(super) fn distribution(
     images: &[ImageFacts],
     window: Nanos,
 ) -> Option<Distribution> {
-    let mut spans: Vec<Span> = Vec::new();
-    for phase in phases {
-        gather(curve.stage, phase, images, &mut spans);
-    }
-    spans.retain(|span| span.from < span.to);
-    let is_known = |span: &Span| curve.reading == Reading::Requests || span.rate.is_some();
-    if !spans.iter().any(is_known) {
+    let mut edges = Edges::default();
+    phases.iter().for_each(|phase| edges.gather(curve.stage, phase, images));
+    let is_known = match curve.reading {
+        Reading::Requests => !edges.begins.is_empty(),
+        Reading::Tokens | Reading::TokensPerUser => edges.has_rates,
+    };
+    if !is_known {
         return None;
     }
-    let (mut pieces, mut active) = (Vec::new(), 0);
-    sweep(&spans, |length, rate, requests| {
-        active += length;
-        let value = match curve.reading {
-            Reading::Requests => requests as f64,
-            Reading::Tokens => rate as f64 / UNITS,
-            Reading::TokensPerUser => rate as f64 / UNITS / requests as f64,
-        };
-        pieces.push(Piece { value, length });
-    });
+    let mut pieces = match curve.reading {
+        Reading::Requests => by_requests(edges),
+        Reading::Tokens => by_rate(edges, |rate, _| rate),
+        Reading::TokensPerUser => by_rate(edges, |rate, requests| rate / requests as f64),
+    };
+    let active: u64 = pieces.iter().map(|piece| piece.length).sum();
     let idle = window.0.saturating_sub(active);
     if curve.over == Over::Window && idle > 0 {
         pieces.push(Piece {
@@ -126,60 +176,32 @@ pub(super) fn distribution(
     Distribution::over_time(&pieces)
 }
 
-/// The spans of one phase's requests.
-fn gather(stage: Stage, phase: &PhaseData, images: &[ImageFacts], into: &mut Vec<Span>) {
-    let rows = (0..phase.rows.len()).map(|at| Row::new(&phase.rows, images, at));
-    if stage == Stage::Flight {
-        into.extend(rows.map(|row| Span::new(row.start(), row.start() + row.end(), None)));
-        into.extend(phase.other_flights.iter().map(|&(from, to)| Span::new(from, to, None)));
-        return;
-    }
-    for row in rows {
-        let Some(first) = row.first_content() else { continue };
-        let (start, first, end) = (row.start(), row.start() + first, row.start() + row.end());
-        if stage != Stage::Decode {
-            into.push(Span::new(start, first, row.input_tokens()));
+/// All time with as many requests is one piece.
+fn by_requests(edges: Edges) -> Vec<Piece> {
+    let mut lengths: Vec<u64> = Vec::new();
+    edges.sweep(|length, _, requests| {
+        if lengths.len() <= requests {
+            lengths.resize(requests + 1, 0);
         }
-        if stage != Stage::Prefill {
-            // The first token came with the prefill.
-            let decoded = row.completion_tokens().map(|tokens| tokens.saturating_sub(1));
-            into.push(Span::new(first, end, decoded));
-        }
-    }
+        lengths[requests] += length;
+    });
+    let piece = |(requests, length): (usize, u64)| Piece {
+        value: requests as f64,
+        length,
+    };
+    let pieces = lengths.into_iter().enumerate().map(piece);
+    pieces.filter(|piece| piece.length > 0).collect()
 }
 
-/// Hands over every piece of time with a span in it: its length, the sum of the rates, and the number of spans.
-fn sweep(spans: &[Span], mut piece: impl FnMut(u64, i128, u64)) {
-    let edges = |at: fn(&Span) -> u64| -> Vec<Edge> {
-        let mut edges: Vec<Edge> = spans
-            .iter()
-            .map(|span| Edge {
-                at: at(span),
-                rate: span.rate.unwrap_or(0),
-            })
-            .collect();
-        radix::sort(&mut edges);
-        edges
-    };
-    let (begins, ends) = (edges(|span| span.from), edges(|span| span.to));
-    let (mut begun, mut ended) = (0, 0);
-    let (mut now, mut rate) = (0, 0i128);
-    // Every span ends after it began, so ends never run out first.
-    while let Some(end) = ends.get(ended) {
-        let next = begins.get(begun).map_or(end.at, |begin| begin.at.min(end.at));
-        if next > now && begun > ended {
-            piece(next - now, rate, (begun - ended) as u64);
-        }
-        now = next;
-        while let Some(edge) = ends.get(ended).filter(|edge| edge.at == now) {
-            rate -= i128::from(edge.rate);
-            ended += 1;
-        }
-        while let Some(edge) = begins.get(begun).filter(|edge| edge.at == now) {
-            rate += i128::from(edge.rate);
-            begun += 1;
-        }
-    }
+fn by_rate(edges: Edges, value: impl Fn(f64, usize) -> f64) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    edges.sweep(|length, rate, requests| {
+        pieces.push(Piece {
+            value: value(rate as f64 / UNITS, requests),
+            length,
+        });
+    });
+    pieces
 }
 
 #[cfg(test)]
@@ -188,23 +210,23 @@ mod tests {
 
     use super::*;
 
-    fn pieces(spans: &[Span]) -> Vec<(u64, i128, u64)> {
-        let mut found = Vec::new();
-        sweep(spans, |length, rate, requests| found.push((length, rate, requests)));
-        found
-    }
+    /// From, to, rate in fixed-point units.
+    type Span = (u64, u64, i64);
 
-    fn span(from: u64, to: u64, rate: i64) -> Span {
-        Span {
-            from,
-            to,
-            rate: Some(rate),
-        }
+    fn pieces(spans: &[Span]) -> Vec<(u64, i128, usize)> {
+        let edges = Edges {
+            begins: spans.iter().map(|&(at, _, rate)| Edge { at, rate }).collect(),
+            ends: spans.iter().map(|&(_, at, rate)| Edge { at, rate }).collect(),
+            has_rates: true,
+        };
+        let mut found = Vec::new();
+        edges.sweep(|length, rate, requests| found.push((length, rate, requests)));
+        found
     }
 
     #[test]
     fn pieces_lie_between_the_ends_of_spans_and_pauses_are_left_out() {
-        let spans = [span(10, 30, 5), span(20, 40, 7), span(40, 50, 1), span(70, 80, 2)];
+        let spans = [(10, 30, 5), (20, 40, 7), (40, 50, 1), (70, 80, 2)];
         assert_eq!(
             pieces(&spans),
             [(10, 5, 1), (10, 12, 2), (10, 7, 1), (10, 1, 1), (10, 2, 1)],
@@ -213,20 +235,33 @@ mod tests {
         assert!(pieces(&[]).is_empty());
     }
 
+    #[test]
+    fn a_span_without_length_is_none_and_one_without_tokens_has_no_rate() {
+        let mut edges = Edges::default();
+        edges.span(5, 5, Some(1));
+        assert!(edges.begins.is_empty() && !edges.has_rates);
+        edges.span(5, 6, None);
+        assert!(edges.begins.len() == 1 && !edges.has_rates);
+        // Three tokens in a quarter of a second.
+        edges.span(0, 250_000_000, Some(3));
+        assert!(edges.has_rates);
+        assert_eq!(edges.begins[1].rate, 12 << 20);
+    }
+
     proptest! {
         #[test]
         fn the_area_under_a_curve_is_that_of_its_spans(
             parts in prop::collection::vec((0..1000u64, 1..300u64, 0..1_000_000i64), 1..80),
             pivot in any::<prop::sample::Index>(),
         ) {
-            let mut spans: Vec<Span> = parts.iter().map(|&(from, length, rate)| span(from, from + length, rate)).collect();
+            let mut spans: Vec<Span> = parts.iter().map(|&(from, length, rate)| (from, from + length, rate)).collect();
             let found = pieces(&spans);
-            let time: u64 = found.iter().map(|(length, _, requests)| length * requests).sum();
+            let time: u64 = found.iter().map(|(length, _, requests)| length * *requests as u64).sum();
             prop_assert_eq!(time, parts.iter().map(|(_, length, _)| length).sum::<u64>());
             let tokens: i128 = found.iter().map(|&(length, rate, _)| i128::from(length) * rate).sum();
             prop_assert_eq!(tokens, parts.iter().map(|&(_, length, rate)| i128::from(length) * i128::from(rate)).sum::<i128>());
             // Looked at instant by instant, by another route.
-            let most = (0..1300).map(|at| spans.iter().filter(|span| span.from <= at && at < span.to).count() as u64).max();
+            let most = (0..1300).map(|at| spans.iter().filter(|(from, to, _)| *from <= at && at < *to).count()).max();
             prop_assert_eq!(found.iter().map(|(_, _, requests)| *requests).max(), most);
             let at = pivot.index(spans.len());
             spans.rotate_left(at);

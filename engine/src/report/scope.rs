@@ -1,6 +1,7 @@
 //! The figures of one scope: one phase, all profiling phases, or all warmup phases.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::PercentileMode;
@@ -111,6 +112,8 @@ struct Scope<'a> {
     images: &'a [ImageFacts],
     successes: u64,
     errors: u64,
+    /// Whose turn it is to compute a curve.
+    turn: Mutex<()>,
 }
 
 /// Requests counted for what they were, not for what they measured.
@@ -134,6 +137,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         images: context.images,
         successes: of_record.succeeded,
         errors: of_record.failed + of_record.cancelled,
+        turn: Mutex::new(()),
     };
     let histograms = merged_histograms(phases);
     let applicable = || {
@@ -269,7 +273,7 @@ impl Scope<'_> {
     }
 
     /// Distributions of all metrics. The load is over, so all processors are free; a thread holds one metric's values at a time, 16 bytes
-    /// per record.
+    /// per record. Curves hold up to 128 bytes per record, so they take turns.
     fn distributions(&self, metrics: impl Iterator<Item = &'static Metric>) -> Vec<Measured> {
         let metrics: Vec<&'static Metric> = metrics.collect();
         let threads = match self.rows() {
@@ -334,7 +338,10 @@ impl Scope<'_> {
                 }
                 _ => None,
             },
-            Kind::Curve(curve) => curve::distribution(curve, self.phases, self.images, self.window()),
+            Kind::Curve(curve) => {
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                curve::distribution(curve, self.phases, self.images, self.window())
+            }
             Kind::Scalar(_) => None,
         }
     }
