@@ -249,6 +249,8 @@ impl Metric {
 pub(super) const E2E_NORMALIZED_LATENCY: Formula = formula!(e2e_normalized_latency);
 /// 1 for a request whose output length missed what was asked for, else 0; not exported itself.
 pub(super) const OSL_MISMATCH: Formula = formula!(osl_mismatch);
+/// 1 for a request whose input the server counts otherwise than the dataset, else 0; not exported itself.
+pub(super) const USAGE_DISCREPANCY: Formula = formula!(usage_discrepancy);
 
 /// How late a request started; not exported itself.
 pub(super) const SCHEDULE_OFFSET: Formula = formula!(schedule_offset);
@@ -325,6 +327,8 @@ pub const METRICS: &[Metric] = &[
     Metric::record("osl_mismatch_diff_pct", "OSL Mismatch Diff %", Percent, formula!(osl_mismatch_diff_pct)),
     Metric::scalar("osl_mismatch_count", "OSL Mismatch Count", Requests, |t| t.osl_mismatches()),
 
+    Metric::record("usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", Percent, formula!(usage_prompt_tokens_diff_pct)),
+    Metric::scalar("usage_discrepancy_count", "Usage Discrepancy Count", Requests, |t| t.usage_discrepancies()),
     Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000).larger_is_better(),
     Metric::record("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", Tokens,
         formula!(usage_prompt_cache_read_tokens)).usage(1010).larger_is_better(),

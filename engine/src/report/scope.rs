@@ -10,7 +10,9 @@ use super::column::Pool;
 use super::curve;
 use super::distribution::Distribution;
 use super::errors::{self, ErrorCount, ErrorGroups};
-use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
+use super::metric::{
+    E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET, USAGE_DISCREPANCY,
+};
 use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
@@ -383,6 +385,7 @@ impl Scope<'_> {
             benchmark_duration_s,
             normalized_latency: self.of_formula(&E2E_NORMALIZED_LATENCY),
             osl_mismatch: self.of_formula(&OSL_MISMATCH),
+            usage_discrepancy: self.of_formula(&USAGE_DISCREPANCY),
             schedule_offset: self.schedule_offset(),
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Totals<'a> {
     pub(super) normalized_latency: Option<Distribution>,
     /// Of one 0 or 1 per request.
     pub(super) osl_mismatch: Option<Distribution>,
+    /// Of one 0 or 1 per request.
+    pub(super) usage_discrepancy: Option<Distribution>,
     /// Nanoseconds from the intended to the actual start, over the phases that replay a schedule; `None` if none does.
     pub(super) schedule_offset: Option<Distribution>,
 }
@@ -97,6 +99,10 @@ impl Totals<'_> {
 
     pub(super) fn osl_mismatches(&self) -> Option<f64> {
         self.osl_mismatch.as_ref()?.sum
+    }
+
+    pub(super) fn usage_discrepancies(&self) -> Option<f64> {
+        self.usage_discrepancy.as_ref()?.sum
     }
 
     /// Output tokens per second of the request at this percentile of latency per token.
