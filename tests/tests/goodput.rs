@@ -8,6 +8,7 @@ use ringload_engine::units::Nanos;
 use ringload_tests::cells::{self, json};
 use ringload_tests::program::{Workplace, config, phase};
 use ringload_tests::record::Ending;
+use ringload_tests::server::faulty;
 use ringload_tests::{Phase, Run, Scenario, mock};
 use serde_json::Value;
 
@@ -88,6 +89,25 @@ fn a_figure_that_an_answer_lacks_is_a_level_missed() {
         .phase(Phase::closed("load", 2).requests(8))
         .run();
     assert_eq!(figures(&run.root())[1..], [Some(6.0), Some(0.75)]);
+    let told = run.root()["ringload"]["slos"].to_string();
+    assert_eq!(
+        told,
+        r#"{"usage_completion_tokens":{"threshold":0.0,"met":6,"missed":0,"lacking":2}}"#
+    );
+    assert!(!run.outcome.warnings.iter().any(|warning| warning.contains("slos.")));
+
+    let mute = faulty("no-usage");
+    let run = Scenario::new(mute.address())
+        .slo("inter_token_latency", 1e6)
+        .phase(Phase::closed("load", 2).requests(4))
+        .run();
+    assert_eq!(figures(&run.root())[1..], [Some(0.0), Some(0.0)]);
+    let warning = run.outcome.warnings.iter().find(|warning| warning.contains("slos."));
+    assert!(
+        warning.is_some_and(|warning| warning.contains("none of the 4 successes has this figure")),
+        "{:?}",
+        run.outcome.warnings
+    );
 }
 
 /// A search from 1 to 3 by the share of good requests.

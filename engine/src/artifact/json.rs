@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::client;
 use crate::plan::Plan;
 use crate::report::{
-    Distribution, ErrorCount, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit, Value as Figure,
+    Distribution, ErrorCount, Findings, Level, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit,
+    Value as Figure,
 };
 
 /// Version of the document's shape.
@@ -132,10 +133,19 @@ fn additions(report: &Report, scope: &ScopeReport, facts: Map<String, Value>) ->
     ];
     additions.extend(counts.map(|(key, count)| (key.to_owned(), json!(count))));
     additions.insert("percentiles".into(), json!(report.percentiles.as_str()));
+    if !scope.levels.is_empty() {
+        additions.insert("slos".into(), Value::Object(scope.levels.iter().map(level).collect()));
+    }
     if let Some(lag) = &scope.send_lag {
         additions.insert("send_lag".into(), distribution(Unit::Milliseconds, lag));
     }
     Value::Object(additions)
+}
+
+fn level(level: &Level) -> (String, Value) {
+    let Findings { met, missed, lacking } = level.findings;
+    let counts = json!({ "threshold": level.slo.threshold, "met": met, "missed": missed, "lacking": lacking });
+    (level.slo.metric.to_owned(), counts)
 }
 
 /// The metrics of the run's document alone: what aggregates over runs are made of.

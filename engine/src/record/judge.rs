@@ -70,6 +70,31 @@ pub(crate) struct Criterion {
     pub(crate) threshold: f64,
 }
 
+/// What a request makes of one level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// On the good side, or on the threshold.
+    Met,
+    /// On the other side.
+    Missed,
+    /// The request does not have the figure. That is no better than a miss, but another mistake.
+    Lacking,
+}
+
+impl Criterion {
+    fn of(&self, view: &RecordView<'_>) -> Finding {
+        let Some(figure) = (self.figure)(view) else {
+            return Finding::Lacking;
+        };
+        let figure = figure / self.divisor;
+        let is_met = match self.better {
+            Better::Smaller => figure <= self.threshold,
+            Better::Larger => figure >= self.threshold,
+        };
+        if is_met { Finding::Met } else { Finding::Missed }
+    }
+}
+
 /// All service levels of a run. Judging allocates nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct Judge {
@@ -82,17 +107,13 @@ impl Judge {
         (!criteria.is_empty()).then_some(Self { criteria })
     }
 
-    /// Whether a request is good: it succeeded and meets every level. A figure that it does not have is not met.
+    /// Whether a request is good: it succeeded and meets every level.
     pub(crate) fn is_good(&self, view: &RecordView<'_>) -> bool {
-        let meets = |criterion: &Criterion| {
-            (criterion.figure)(view).is_some_and(|figure| {
-                let figure = figure / criterion.divisor;
-                match criterion.better {
-                    Better::Smaller => figure <= criterion.threshold,
-                    Better::Larger => figure >= criterion.threshold,
-                }
-            })
-        };
-        view.record.outcome == Outcome::Success && self.criteria.iter().all(meets)
+        view.record.outcome == Outcome::Success && self.findings(view).all(|finding| finding == Finding::Met)
+    }
+
+    /// What is found of each level, in the order of the config.
+    pub(crate) fn findings(&self, view: &RecordView<'_>) -> impl Iterator<Item = Finding> {
+        self.criteria.iter().map(|criterion| criterion.of(view))
     }
 }

@@ -18,5 +18,5 @@ pub use request_record::{DecodeError, RequestRecord, Usage};
 
 pub(crate) use encoding::{decode, encode};
 pub(crate) use gap_arena::{GapArena, GapChain};
-pub(crate) use judge::{Better, Criterion, ImageFacts, Judge, RecordView};
+pub(crate) use judge::{Better, Criterion, Finding, ImageFacts, Judge, RecordView};
 pub(crate) use server_counts::ServerCounts;

@@ -3,13 +3,14 @@
 use super::column::{Column, Pool};
 use super::errors::ErrorGroups;
 use super::fields::Fields;
+use super::levels::Findings;
 use super::scope;
 use super::validity::{ClientFigures, ClientReport};
 use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
-use crate::plan::{Arrival, PhaseKind, Plan};
+use crate::plan::{Arrival, PhaseKind, Plan, Slo};
 use crate::record::{CoreWindow, ErrorDetail, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView, RequestRecord};
 use crate::units::Nanos;
 
@@ -24,6 +25,7 @@ pub struct Collector {
     streaming: bool,
     mode: PercentileMode,
     images: Vec<ImageFacts>,
+    slos: Vec<Slo>,
     judge: Option<Judge>,
     phases: Vec<PhaseData>,
 }
@@ -52,6 +54,8 @@ pub(super) struct PhaseData {
     pub(super) missing_done: u64,
     /// Those of the records that met every service level.
     pub(super) good: u64,
+    /// What the successes made of each service level; empty without levels and without records.
+    pub(super) levels: Vec<Findings>,
     /// First start and last content of successful requests.
     pub(super) responses: Option<(Nanos, Nanos)>,
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
@@ -264,6 +268,7 @@ impl Collector {
             },
             images: plan.requests.entries.iter().map(ImageFacts::of).collect(),
             judge: super::judge(&plan.slos),
+            slos: plan.slos.clone(),
             phases: plan
                 .phases
                 .iter()
@@ -283,6 +288,10 @@ impl Collector {
                     resent: 0,
                     missing_done: 0,
                     good: 0,
+                    levels: match plan.artifacts.records {
+                        true => vec![Findings::default(); plan.slos.len()],
+                        false => Vec::new(),
+                    },
                     responses: None,
                     span: None,
                     summary: None,
@@ -321,7 +330,12 @@ impl Collector {
             Outcome::Success => {
                 phase.seen.succeeded += 1;
                 phase.missing_done += u64::from(record.missing_done);
-                phase.good += u64::from(self.judge.as_ref().is_some_and(|judge| judge.is_good(&view)));
+                if let Some(judge) = &self.judge {
+                    phase.good += u64::from(judge.is_good(&view));
+                    for (level, finding) in phase.levels.iter_mut().zip(judge.findings(&view)) {
+                        level.count(finding);
+                    }
+                }
                 widen(&mut phase.responses, record.start, record.last_content);
                 if exact {
                     phase.rows.push(record.image, &view, self.streaming);
@@ -370,6 +384,7 @@ impl Collector {
             phase.error_inputs = Column::default();
             phase.other_flights = Vec::new();
             phase.responses = None;
+            phase.levels = Vec::new();
         }
     }
 
@@ -384,7 +399,7 @@ impl Collector {
             streaming: self.streaming,
             mode: self.mode,
             images: &self.images,
-            is_judged: self.judge.is_some(),
+            slos: &self.slos,
         };
         let started: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.started()).collect();
         let reports: Vec<PhaseReport> = started

@@ -10,6 +10,7 @@ use super::column::Pool;
 use super::curve;
 use super::distribution::Distribution;
 use super::errors::{self, ErrorCount, ErrorGroups};
+use super::levels::{self, Level};
 use super::metric::{
     E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET, USAGE_DISCREPANCY,
 };
@@ -17,6 +18,7 @@ use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
 use crate::coordinator::Tally;
+use crate::plan::Slo;
 use crate::record::{Family, ImageFacts, PhaseHistograms};
 use crate::units::Nanos;
 
@@ -64,6 +66,8 @@ pub struct ScopeReport {
     pub metrics: Vec<Measured>,
     /// Its failures, most frequent first. Requests that the engine cut are not among them.
     pub errors: Vec<ErrorCount>,
+    /// What its successes made of each service level. Empty without levels, and where there are no records to count.
+    pub levels: Vec<Level>,
     /// Actual start minus intended start in milliseconds, from the histograms.
     pub send_lag: Option<Distribution>,
     /// Whether an interrupt cut it short.
@@ -104,8 +108,7 @@ pub(super) struct Context<'a> {
     pub(super) streaming: bool,
     pub(super) mode: PercentileMode,
     pub(super) images: &'a [ImageFacts],
-    /// Whether there are service levels.
-    pub(super) is_judged: bool,
+    pub(super) slos: &'a [Slo],
 }
 
 /// A scope under computation.
@@ -157,7 +160,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
     };
     let errors = ErrorGroups::merged(phases.iter().map(|phase| &phase.errors));
     let judged = Judged {
-        good: context.is_judged.then_some(good),
+        good: (!context.slos.is_empty()).then_some(good),
         context_overflows: errors::context_overflows(&errors),
     };
     let totals = scope.totals(context, &measured, judged);
@@ -179,6 +182,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         missing_done: phases.iter().map(|phase| phase.missing_done).sum(),
         metrics: measured,
         errors,
+        levels: levels::of(context.slos, phases),
         send_lag: histograms
             .and_then(|all| Distribution::of_histogram(all.family(Family::SendLag)))
             .map(|lag| lag.scaled(1e6)),

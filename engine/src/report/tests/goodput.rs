@@ -74,6 +74,12 @@ fn a_scope_has_its_goodput_and_failures_are_never_good() {
     assert_eq!(figures(&report.phases[2].scope), [1.0 / 1.5, 1.0, 1.0]);
     assert_eq!(figures(&report.aggregate), [1.0, 2.0, 0.4]);
     assert_eq!(figures(report.warmup.as_ref().unwrap()), [1.0, 1.0, 1.0]);
+    let level = &report.aggregate.levels[0];
+    let findings = |met, missed, lacking| Findings { met, missed, lacking };
+    assert_eq!(
+        (level.slo.metric, level.findings),
+        ("request_latency", findings(2, 1, 0))
+    );
     let table = &report.scopes()[3];
     let shown: Vec<&str> = table.scalars.iter().map(|row| row.header).collect();
     assert!(
@@ -170,4 +176,21 @@ fn only_successes_are_good() {
         assert!(!is_good(vec![met], outcome), "{outcome:?}");
     }
     assert!(Judge::new(Vec::new()).is_none(), "without levels nobody judges");
+}
+
+#[test]
+fn a_level_whose_figure_no_success_has_is_warned_of_and_one_that_some_have_is_not() {
+    let mut mute = success(BASELINE, 0);
+    mute.usage = Default::default();
+    let plan = judged(&[("request_latency", 100.0), ("inter_token_latency", 100.0)]);
+    let levels = |records: &[RequestRecord]| report_of(&plan, records, &[]).aggregate.levels;
+    let found = levels(&[mute.clone(), mute.clone()]);
+    assert_eq!([found[0].findings.met, found[1].findings.lacking], [2, 2]);
+    assert_eq!(found[0].warning(), None);
+    let warning = found[1].warning().expect("nobody has it");
+    assert!(
+        warning.starts_with("slos.inter_token_latency: none of the 2 successes"),
+        "{warning}"
+    );
+    assert_eq!(levels(&[mute, success(BASELINE, 1)])[1].warning(), None);
 }
