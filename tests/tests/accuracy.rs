@@ -295,7 +295,7 @@ fn concurrency_over_time_is_that_of_the_records_and_never_below_the_servers() {
         assert_eq!(of("max"), most_open(&open) as f64, "{name}: failures are in flight too");
         let mean = mean_open(&open, window.0, window.1);
         assert!((of("avg") - mean).abs() < 1e-6, "{name}: {figures} is not {mean}");
-        let at_server = server_spans(books.of_phase(name).into_iter());
+        let at_server = server_spans(books.of_phase(name));
         assert!(of("max") >= most_open(&at_server) as f64, "{name}");
     }
     assert_eq!(run.summary("closed")["effective_concurrency"]["max"], 5.0);

@@ -1,6 +1,6 @@
 //! What formulas may ask of a finished request, wherever it is stored.
 //!
-//! The same formula serves the per-record export, which has the whole [`RequestRecord`], and the report, which has compact columns.
+//! The same formula serves the per-record export, which has the whole [`RequestRecord`](crate::record::RequestRecord), and the report, which has compact columns.
 
 use crate::record::{ImageFacts, RecordView};
 use crate::units::Nanos;
