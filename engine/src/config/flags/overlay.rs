@@ -56,13 +56,13 @@ impl Overlaid {
             })
     }
 
-    /// The flags whose values a variation has replaced. `varied` is the body with the variation applied.
-    pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = Position> {
+    /// The flags whose values a variation has replaced, and where. `varied` is the body with the variation applied.
+    pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = (Position, &[Step])> {
         self.written
             .iter()
             .filter(|(at, ..)| at.flag().is_some())
             .filter(|(_, steps, node)| find(varied, steps).is_none_or(|found| !Rc::ptr_eq(found, node)))
-            .map(|(at, _, _)| *at)
+            .map(|(at, steps, _)| (*at, steps.as_slice()))
     }
 }
 
