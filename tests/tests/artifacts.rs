@@ -66,6 +66,7 @@ fn every_file_is_there_and_no_other_and_each_can_be_read() {
         "profile_export.jsonl",
         "profile_export_aiperf.csv",
         "profile_export_aiperf.json",
+        "resolved_config.yaml",
     ]
     .map(String::from)
     .into();

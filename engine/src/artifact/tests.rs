@@ -58,6 +58,7 @@ fn write_tree(mut plan: Plan, records: &[RequestRecord], end: &RunEnd) -> Tree {
     plan.artifacts.directory = temp.path().to_owned();
     let directory = ArtifactDirectory::prepare(&plan).unwrap();
     write_inputs(&directory, &plan).unwrap();
+    write_resolved(&directory, &plan).unwrap();
 
     let mut collector = Collector::new(&plan, anchor());
     let (lines, mut text) = (RecordLines::new(&plan, anchor()), Vec::new());
@@ -535,6 +536,7 @@ fn prefix_and_summary_switch_are_obeyed() {
         "night.jsonl",
         "phase_manifest.json",
         "phases",
+        "resolved_config.yaml",
     ];
     assert_eq!(names, expected);
     let manifest = tree.json("phase_manifest.json");

@@ -460,6 +460,11 @@ impl<'t> Section<'t> {
         self.sink.report(at, &child_path(&self.path, key), message);
     }
 
+    /// Says something about a key that is no mistake.
+    pub(super) fn warn(&self, key: &'static str, warning: &str) {
+        self.sink.warn(format!("{}: {warning}", child_path(&self.path, key)));
+    }
+
     /// Reports the second of two keys that exclude each other. Null counts as written.
     pub(super) fn exclusive(&self, first: &'static str, second: &'static str) -> bool {
         let (Some(first_at), Some(second_at)) = (self.key_at(first), self.key_at(second)) else {

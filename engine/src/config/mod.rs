@@ -16,11 +16,13 @@ mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod endpoint_type;
 mod fixed_schedule;
 mod flags;
 mod free;
 mod headers;
 mod hooks;
+mod json_schema;
 mod limits;
 mod merge;
 mod models;
@@ -36,6 +38,7 @@ mod scalar;
 mod schema;
 mod secret;
 mod server_preset;
+mod span;
 mod substitute;
 mod suite;
 mod sweep;
@@ -50,13 +53,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
-pub use dataset::{Dataset, Delay, Length, Sampling};
+pub use dataset::{Dataset, Delay, Length, Rankings, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use endpoint_type::EndpointType;
 pub use fixed_schedule::ScheduleWindow;
 pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use json_schema::json_schema;
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
@@ -221,7 +226,10 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let endpoint = section
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
-    let dataset = dataset::decode(section);
+    let dataset = dataset::decode(
+        section,
+        endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
+    );
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
     let phases = phases::decode(section, streaming);
     let artifacts = output::artifacts(section);
