@@ -35,7 +35,7 @@ use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
-const CONSOLE_METRICS: [&str; 12] = [
+const CONSOLE_METRICS: [&str; 13] = [
     "time_to_first_token",
     "time_to_second_token",
     "request_latency",
@@ -46,6 +46,7 @@ const CONSOLE_METRICS: [&str; 12] = [
     "input_sequence_length",
     "output_sequence_length",
     "request_throughput",
+    "goodput",
     "output_token_throughput",
     "total_token_throughput",
 ];

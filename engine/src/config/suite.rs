@@ -373,6 +373,7 @@ fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: V
         dataset: body.dataset,
         phases: body.phases,
         artifacts: body.artifacts,
+        slos: body.slos,
         ui: body.ui,
         tokenizer: body.tokenizer,
         warnings,

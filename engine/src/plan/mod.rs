@@ -20,7 +20,9 @@ mod schedule;
 mod target;
 mod yaml;
 
-pub use crate::config::{ConnectionReuse, EndpointType as EndpointKind, ReadinessMode};
+pub use crate::config::{
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo,
+};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -62,6 +64,8 @@ pub struct Plan {
     pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
