@@ -183,7 +183,9 @@ fn envelope(input: &Input<'_>, source: &Arc<Source>, sink: &Sink) -> Option<Suit
         None => (root.get("benchmark").filter(|node| !node.is_null()), "benchmark"),
     };
     let overlaid = body.map(|body| {
-        if input.flags.is_empty() && input.has_file {
+        // What is no mapping is a mistake of the file, and flags would hide it.
+        let is_mapping = matches!(body.value, Value::Mapping(_));
+        if !is_mapping || (input.flags.is_empty() && input.has_file) {
             Overlaid::bare(envelope_node, body)
         } else {
             overlay(envelope_node, body, input.flags, input.has_file, sink)
