@@ -103,8 +103,8 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
 fn random_controller(dice: &Dice, max: u32) -> Arc<AdaptivePlan> {
     Arc::new(AdaptivePlan {
         variable: ControlVariable::Concurrency,
-        min: 1 + dice.up_to(u64::from(max) - 2) as u32,
-        max,
+        min: 1.0 + dice.up_to(u64::from(max) - 2) as f64,
+        max: f64::from(max),
         assessment_period: ms(1 + dice.up_to(500)),
         min_completed: 1 + dice.up_to(3),
         sustain_duration: ms(1 + dice.up_to(1_000)),
@@ -113,7 +113,7 @@ fn random_controller(dice: &Dice, max: u32) -> Arc<AdaptivePlan> {
         } else {
             StepPolicy::FixedPercent
         },
-        base_step: 1 + dice.up_to(4) as u32,
+        base_step: 1.0 + dice.up_to(4) as f64,
         max_step_multiplier: 1 + dice.up_to(3) as u32,
         step_percent: 1.0 + dice.up_to(100) as f64,
         filters: vec![SlaFilter {

@@ -20,7 +20,7 @@ mod target;
 
 pub use crate::config::{ConnectionReuse, ReadinessMode};
 pub use crate::dataset::{Sampler, Sampling};
-pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
+pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;

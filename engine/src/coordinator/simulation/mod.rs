@@ -136,6 +136,8 @@ pub(super) struct World {
     stop_delay: Nanos,
     /// How long a cut takes to bring requests home.
     cut_delay: Nanos,
+    /// How often the shell looks whether a credit may be issued ahead of its time.
+    look_every: Nanos,
     seed: u64,
     cursor: ImageCursor,
     pub(super) log: Vec<(Nanos, Entry)>,
@@ -177,6 +179,7 @@ impl World {
             progress_delay: Box::new(|| Nanos::ZERO),
             stop_delay: Nanos::ZERO,
             cut_delay: Nanos::ZERO,
+            look_every: ms(10),
             seed: 1,
             cursor: ImageCursor::new(entries),
             log: Vec::new(),
@@ -222,6 +225,11 @@ impl World {
         self
     }
 
+    pub(super) fn looking_every(mut self, span: Nanos) -> Self {
+        self.look_every = span;
+        self
+    }
+
     /// Lets the user interrupt the run this long after its start.
     pub(super) fn interrupted_at(mut self, offset: Nanos) -> Self {
         self.post(self.now + offset, Event::Interrupted);
@@ -252,7 +260,8 @@ impl World {
             .filter(|&end| end < Nanos::MAX)
             .min();
         let send = self.next_send();
-        let next = [deadline, message, finish, send.map(|(at, _)| at)]
+        let refill = self.next_refill();
+        let next = [deadline, message, finish, send.map(|(at, _)| at), refill]
             .into_iter()
             .flatten()
             .min();
@@ -276,7 +285,7 @@ impl World {
             self.tell(event);
         } else if finish.is_some_and(|at| at <= self.now) {
             self.return_finished();
-        } else if let Some((_, index)) = send {
+        } else if let Some((_, index)) = send.filter(|&(at, _)| at <= self.now) {
             self.send(index);
         }
     }
@@ -330,6 +339,19 @@ impl World {
             .min()
     }
 
+    /// When a phase whose queue has room may have a credit that it may not have yet: at the next look of the shell after that.
+    fn next_refill(&self) -> Option<Nanos> {
+        let sending = self.phases.iter().filter(|world| !world.stopped && !world.exhausted);
+        let until_open = sending.filter_map(|world| {
+            let room = world.queue.len() < QUEUE_CAPACITY;
+            let opens = world.pacer.as_ref().filter(|_| room)?.opens()?;
+            let look = self.look_every.0;
+            Some(Nanos((world.start + opens).0.div_ceil(look) * look))
+        });
+        // What is open already waits for nothing but this step.
+        until_open.filter(|&at| at > self.now).min()
+    }
+
     /// Requests of all phases that have no content yet.
     fn prefills(&self) -> u64 {
         self.in_flight
@@ -342,6 +364,10 @@ impl World {
         let world = &mut self.phases[index];
         let credit = world.queue.pop_front().expect("the send was chosen from this queue");
         assert!(!world.stopped, "phase {index} sends after it stopped");
+        assert!(
+            world.start + credit.intended <= self.now,
+            "phase {index} sends before its time"
+        );
         let credit = if self.plans[index].drops_arrivals() {
             // Numbered when it starts, because nobody knows before which arrivals do.
             Credit {
@@ -462,6 +488,7 @@ impl World {
                     first_token: Some(now.since(request.start)),
                     output_tokens: 1,
                     counted_by_server: false,
+                    session_over: None,
                 });
             }
             self.served.push(Served {

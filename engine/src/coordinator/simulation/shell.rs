@@ -16,8 +16,14 @@ impl World {
             Action::StartPhase { phase } => self.start_phase(phase),
             Action::Assess { phase } => {
                 let samples = std::mem::take(&mut self.phases[phase.index()].samples);
-                let window = Window { samples };
+                let window = Window { samples, leaving: 0 };
                 self.post(self.now, Event::Assessed { phase, window });
+            }
+            Action::SetPace { phase, pace } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(!world.stopped, "a pace for phase {phase:?} which does not send");
+                let pacer = world.pacer.as_mut().expect("a pace for a phase that has begun");
+                pacer.go_on(pace);
             }
             Action::SetLimit { phase, limit } => {
                 let may_fall = self.plans[phase.index()].limits.adaptive.is_some();
@@ -144,12 +150,14 @@ impl World {
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
                 continue;
             }
+            let elapsed = self.now.since(world.start);
             while world.queue.len() < QUEUE_CAPACITY
+                && pacer.is_open(elapsed)
                 && let Some(credit) = pacer.next()
             {
                 world.queue.push_back(credit);
             }
-            if pacer.peek_intended().is_none() && !plan.drops_arrivals() {
+            if pacer.is_exhausted() && !plan.drops_arrivals() {
                 world.exhausted = true;
                 let issued = pacer.issued();
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
