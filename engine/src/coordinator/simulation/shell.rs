@@ -194,7 +194,7 @@ impl World {
                 }
                 if let Arrival::UserCentric { users, .. } = plan.arrival {
                     let applies = |&&(from, _): &&(Nanos, f64)| from <= credit.intended;
-                    let latest = world.paces.iter().filter(applies).next_back().copied();
+                    let latest = world.paces.iter().rfind(applies).copied();
                     world
                         .sessions
                         .check_user(&credit, latest.unwrap_or((Nanos::ZERO, users.into())));
