@@ -49,6 +49,7 @@ fn every_example_is_sound() {
         "completions.yaml",
         "embeddings.yaml",
         "fixed-schedule.yaml",
+        "goodput.yaml",
         "hooks.yaml",
         "messages.yaml",
         "multi-phase.yaml",
@@ -93,6 +94,7 @@ fn the_examples_show_what_they_are_named_after() {
     let moved = |name| plan(name).phases[1].limits.adaptive.as_ref().map(|plan| plan.variable);
     assert_eq!(moved("adaptive.yaml"), Some(ControlVariable::Concurrency));
     assert_eq!(moved("adaptive-rate.yaml"), Some(ControlVariable::RequestRate));
+    assert_eq!(plan("goodput.yaml").slos.len(), 2);
     let rates = plan("rates.yaml").phases;
     let moves = |phase: &PhasePlan| match &phase.arrival {
         Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),

@@ -1,6 +1,6 @@
 //! What a phase limits beside its concurrency, as written: prefills, ramps of limits, failures, and what moves a limit.
 
-use super::adaptive::{self, AdaptiveScale, Surroundings};
+use super::adaptive::{self, AdaptiveScale, Judged, Surroundings};
 use super::decode::{Bounds, Section};
 use super::phases::PhaseType;
 use super::ramp::{self, Ramp};
@@ -20,13 +20,12 @@ pub struct Limits {
     pub adaptive: Option<AdaptiveScale>,
 }
 
-/// The limits of a phase with this load pattern, if it has no mistakes, and this concurrency, the default filled in. `streaming` is what the
-/// endpoint says, if it could be read.
+/// The limits of a phase with this load pattern, if it has no mistakes, and this concurrency, the default filled in.
 pub(super) fn decode(
     section: &Section<'_>,
     load: Option<&PhaseType>,
     concurrency: Option<u32>,
-    streaming: Option<bool>,
+    judged: Judged,
 ) -> Limits {
     let prefill = section.field("prefill_concurrency");
     let prefill_concurrency = prefill.as_ref().and_then(|field| field.integer(1, u32::MAX.into()));
@@ -39,7 +38,7 @@ pub(super) fn decode(
                 "found {prefill}, which the concurrency of {concurrency} ({place}) never lets happen; allowed: at most {concurrency}"
             ));
         }
-        if streaming == Some(false) {
+        if judged.streaming == Some(false) {
             field.report(
                 "the end of a prefill is the first token of a stream, and the endpoint does not stream; set endpoint.streaming: true or \
                  remove the key",
@@ -73,7 +72,7 @@ pub(super) fn decode(
                 load,
                 concurrency,
                 prefill: prefill_concurrency,
-                streaming,
+                judged,
             },
         ),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Sample {
     pub(crate) counted_by_server: bool,
     /// The number of its session, if it was the last turn of one with places of its own.
     pub(crate) session_over: Option<u64>,
+    /// Whether it met every one of the run's `slos`; without any, none does.
+    pub(crate) good: bool,
 }
 
 /// The samples of one core on their way to the coordinator: a queue with a bound, so that a core never waits and never allocates.

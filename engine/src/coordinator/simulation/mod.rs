@@ -514,6 +514,7 @@ impl World {
                     output_tokens: 1,
                     counted_by_server: false,
                     session_over: None,
+                    good: false,
                 });
             }
             self.served.push(Served {
