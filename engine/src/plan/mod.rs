@@ -24,7 +24,7 @@ pub use crate::config::{
     ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo,
 };
 pub use crate::dataset::{Sampler, Sampling};
-pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
+pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
