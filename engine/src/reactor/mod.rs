@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
+use crate::http::ScratchPool;
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
@@ -42,6 +43,7 @@ pub use self::pacing::Pacing;
 pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
+pub(crate) use connection::protocol_of;
 pub(crate) use ramp::connects_in_flight;
 pub(crate) use routes::Routes;
 
@@ -75,6 +77,8 @@ pub(crate) struct CorePlan {
     pub(crate) tls: Vec<Arc<TlsClient>>,
     /// How answers are read.
     pub(crate) kind: EndpointKind,
+    /// Whether answers are kept byte by byte.
+    pub(crate) keep_raw: bool,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -85,6 +89,14 @@ pub(crate) struct CorePlan {
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
     pub(crate) keep_successes: bool,
+}
+
+impl CorePlan {
+    /// The buffers of the core's readers.
+    fn scratch(&self) -> ScratchPool {
+        let pool = ScratchPool::new(64, 4096);
+        if self.keep_raw { pool.with_tap() } else { pool }
+    }
 }
 
 /// What a core leaves behind.

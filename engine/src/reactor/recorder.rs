@@ -5,7 +5,7 @@ use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
 use crate::record::{
-    ErrorDetail, ErrorTable, Family, GapArena, GapChain, Outcome, PhaseHistograms, RequestRecord, Usage,
+    ErrorDetail, ErrorTable, Family, GapArena, GapChain, Outcome, PhaseHistograms, RequestRecord, Transcript, Usage,
 };
 use crate::units::Nanos;
 
@@ -73,7 +73,7 @@ impl Recorder {
     }
 
     /// A request has ended.
-    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending) {
+    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending, transcript: Option<&Transcript>) {
         let record = RequestRecord {
             phase: request.credit.phase,
             core: self.core,
@@ -105,11 +105,13 @@ impl Recorder {
             chunks_received: request.chunks_received,
             usage: ending.usage,
             gaps: Vec::new(),
+            transcript: None,
         };
         self.count(&record, request.gaps);
         self.histograms[record.phase.index()].record(Family::ClientLag, record.start.since(request.ready).0);
         if self.keep_successes || record.outcome != Outcome::Success {
-            self.journal.append(&record, self.arena.pieces(request.gaps));
+            self.journal
+                .append(&record, self.arena.pieces(request.gaps), transcript);
         }
         self.arena.release(&mut request.gaps);
     }

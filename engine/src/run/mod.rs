@@ -15,6 +15,7 @@ mod hooks;
 mod live;
 mod placement;
 mod processors;
+mod raw;
 mod results;
 mod servers;
 mod threads;
