@@ -50,6 +50,48 @@ pub(super) static FLAGS: &[Flag] = &[
     .aka(&["output-tokens-stddev", "prompt-output-tokens-stddev"])
     .list(),
     Flag::value(
+        "rankings-passages-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passages"),
+        "Passages of a request to a rankings endpoint [default: 10]",
+    ),
+    Flag::value(
+        "rankings-passages-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of --rankings-passages-mean [default: 0]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passage_tokens"),
+        "Tokens of a passage [default: 128]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of --rankings-passages-prompt-token-mean [default: 0]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.query_tokens"),
+        "Tokens of the query of a request [default: 32]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of --rankings-query-prompt-token-mean [default: 0]",
+    ),
+    Flag::value(
         "num-dataset-entries",
         "N",
         Dataset,
@@ -184,9 +226,24 @@ pub(super) static FLAGS: &[Flag] = &[
 ];
 
 /// Flags of distributions: mean, deviation, and the key that both write.
-const DISTRIBUTIONS: [(&str, &str, &str); 4] = [
+const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ("isl", "isl-stddev", "isl"),
     ("osl", "osl-stddev", "osl"),
+    (
+        "rankings-passages-mean",
+        "rankings-passages-stddev",
+        "rankings.passages",
+    ),
+    (
+        "rankings-passages-prompt-token-mean",
+        "rankings-passages-prompt-token-stddev",
+        "rankings.passage_tokens",
+    ),
+    (
+        "rankings-query-prompt-token-mean",
+        "rankings-query-prompt-token-stddev",
+        "rankings.query_tokens",
+    ),
     ("session-turns-mean", "session-turns-stddev", "turns"),
     ("session-turn-delay-mean", "session-turn-delay-stddev", "turn_delay"),
 ];

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::super::endpoint_type::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
 
@@ -17,12 +18,20 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
     let dataset = if flags.has("input-file") {
         mapping(&[("name", text("main")), ("type", text("file"))])
     } else {
-        mapping(&[
+        let isl = [("isl", text(ISL))];
+        let all = [
             ("name", text("main")),
             ("type", text("synthetic")),
             ("entries", text(ENTRIES)),
-            ("isl", text(ISL)),
-        ])
+        ];
+        // The query of a ranking has a length of its own.
+        match flags
+            .get("endpoint-type")
+            .and_then(|given| EndpointType::of_word(given.word()))
+        {
+            Some(kind) if kind.ranks() => mapping(&all),
+            _ => mapping(&[&all[..], &isl[..]].concat()),
+        }
     };
     let phase = mapping(&[("name", text("profiling")), ("type", text("concurrency"))]);
     let benchmark = mapping(&[

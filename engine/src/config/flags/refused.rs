@@ -23,7 +23,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("audio-*", MEDIA),
     ("video-*", MEDIA),
     ("batch-size-*", "a request has one prompt"),
-    ("rankings-*", "the endpoint type is chat"),
     (
         "seq-dist",
         "prompts have one distribution of lengths: --isl and --isl-stddev",
