@@ -106,6 +106,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         phases,
         readiness: None,
         hooks: HookPlan::default(),
+        slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
             overwrite: true,

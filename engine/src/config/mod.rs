@@ -22,6 +22,7 @@ mod flags;
 mod free;
 mod headers;
 mod hooks;
+mod json_schema;
 mod limits;
 mod merge;
 mod models;
@@ -37,6 +38,8 @@ mod scalar;
 mod schema;
 mod secret;
 mod server_preset;
+mod slos;
+mod span;
 mod substitute;
 mod suite;
 mod sweep;
@@ -59,6 +62,7 @@ pub use endpoint_type::EndpointType;
 pub use fixed_schedule::ScheduleWindow;
 pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use json_schema::json_schema;
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
@@ -67,6 +71,7 @@ pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
 pub use server_preset::ServerPreset;
+pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
@@ -79,6 +84,7 @@ pub use secret::redact_url;
 pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
+use adaptive::Judged;
 use decode::{Field, Section};
 use diagnostic::Sink;
 use flags::{Overlaid, overlay};
@@ -102,6 +108,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// How progress shows.
     pub ui: Option<Ui>,
     /// The tokenizer's name.
@@ -137,6 +145,7 @@ struct Body {
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
 }
@@ -174,7 +183,9 @@ fn envelope(input: &Input<'_>, source: &Arc<Source>, sink: &Sink) -> Option<Suit
         None => (root.get("benchmark").filter(|node| !node.is_null()), "benchmark"),
     };
     let overlaid = body.map(|body| {
-        if input.flags.is_empty() && input.has_file {
+        // What is no mapping is a mistake of the file, and flags would hide it.
+        let is_mapping = matches!(body.value, Value::Mapping(_));
+        if !is_mapping || (input.flags.is_empty() && input.has_file) {
             Overlaid::bare(envelope_node, body)
         } else {
             overlay(envelope_node, body, input.flags, input.has_file, sink)
@@ -226,7 +237,12 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
     );
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
-    let phases = phases::decode(section, streaming);
+    let slos = slos::decode(section, streaming);
+    let judged = Judged {
+        streaming,
+        has_slos: slos::are_written(section),
+    };
+    let phases = phases::decode(section, judged);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
@@ -238,6 +254,7 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         dataset: dataset?,
         phases,
         artifacts,
+        slos,
         ui,
         tokenizer,
     })

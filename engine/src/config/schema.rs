@@ -99,6 +99,7 @@ pub(super) static BENCHMARK: Schema = Schema {
         "profiling",
         "warmup",
         "artifacts",
+        "slos",
         "runtime",
         "tokenizer",
         "logging",
@@ -107,7 +108,6 @@ pub(super) static BENCHMARK: Schema = Schema {
         "network_latency",
     ],
     refused: &[
-        refused("slos", EMPTY),
         refused("metrics", EMPTY),
         refused("otel", NEVER),
         refused("mlflow", NEVER),

@@ -176,6 +176,14 @@ pub fn parse_suite_with(
     let sink = Sink::default();
     let text = parse::decode_text(bytes, &sink);
     let root = text.and_then(|text| parse::parse(text, environment, &sink));
+    let masks = root.as_deref().map(secret::find_masks).unwrap_or_default();
+    if !masks.is_empty() {
+        sink.warn(format!(
+            "{} holds {} and would be sent so: a saved config has no secrets; put the secrets back",
+            masks.join(", "),
+            secret::REDACTED
+        ));
+    }
     let secrets = root.as_deref().map(secret::find_secrets);
     let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
     let input = root.as_ref().map(|root| Input {
@@ -289,7 +297,7 @@ impl Reader<'_> {
         let sink = Sink::default();
         let (body, variables) = draft.apply(body, variables);
         if let Some(field) = swept {
-            self.check_flags(&body, field, &sink);
+            self.check_flags(draft, &body, field, &sink);
         }
         let body = self.overlaid.follow(body);
         let (body, variables) = template::render(&body, variables.as_ref(), &self.names, self.body_path, &sink);
@@ -322,14 +330,14 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A flag for a value that the sweep varies leaves open what was meant.
-    fn check_flags(&self, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
-        for flag in self.overlaid.overridden(varied) {
-            let place = swept.node.start.told();
-            sink.report(
-                flag,
-                "",
-                format!("the sweep ({place}) varies the same value; remove the flag, or the value from the sweep"),
+    fn check_flags(&self, draft: &Draft, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
+        for (flag, steps) in self.overlaid.overridden(varied) {
+            let (path, at) = draft.path_to(steps).unwrap_or(("the same value", swept.node.start));
+            let message = format!(
+                "decides what the sweep varies with {path} ({}); remove the flag, or the value from the sweep",
+                at.told()
             );
+            sink.report(flag, "", message);
         }
     }
 
@@ -365,6 +373,7 @@ fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: V
         dataset: body.dataset,
         phases: body.phases,
         artifacts: body.artifacts,
+        slos: body.slos,
         ui: body.ui,
         tokenizer: body.tokenizer,
         warnings,

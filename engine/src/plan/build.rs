@@ -126,6 +126,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         phases,
         readiness,
         hooks: hooks(config),
+        slos: config.slos.clone(),
         artifacts: ArtifactPlan {
             directory,
             overwrite: options.overwrite,

@@ -15,10 +15,14 @@ mod rate;
 mod readiness;
 pub mod render;
 mod request_image;
+mod resolved;
 mod schedule;
 mod target;
+mod yaml;
 
-pub use crate::config::{ConnectionReuse, EndpointType as EndpointKind, ReadinessMode};
+pub use crate::config::{
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo,
+};
 pub(crate) use crate::config::{REDACTED, is_credential_name};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
@@ -30,6 +34,7 @@ pub use phase::{
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use resolved::SeedChoice;
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
@@ -60,6 +65,8 @@ pub struct Plan {
     pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.

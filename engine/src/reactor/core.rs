@@ -164,6 +164,7 @@ impl<D: Driver> Core<D> {
                 plan.streaming,
                 plan.journal,
                 plan.keep_successes,
+                plan.judge,
             ),
             scratch,
             sessions: Sessions::new(plan.phases.len()),

@@ -99,6 +99,7 @@ pub(crate) fn plan() -> Plan {
         ],
         readiness: None,
         hooks: HookPlan::default(),
+        slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),
             overwrite: false,
