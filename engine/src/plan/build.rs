@@ -133,6 +133,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             overwrite: options.overwrite,
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
+            raw: config.artifacts.raw.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
         input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),

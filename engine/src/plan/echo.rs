@@ -353,5 +353,6 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("prefix", written.prefix.as_ref().map(|prefix| json!(prefix))),
         ("summary", written.summary.map(|enabled| formats(enabled, "json"))),
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
+        ("raw", written.raw.map(Value::from)),
     ])
 }

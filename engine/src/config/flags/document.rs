@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::super::endpoint_type::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
 use super::overlay::{edit, keys};
@@ -27,7 +28,8 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
     // Queries have a length of their own.
     let ranks = flags
         .get("endpoint-type")
-        .is_some_and(|kind| kind.word().ends_with("_rankings"));
+        .and_then(|given| EndpointType::of_word(given.word()))
+        .is_some_and(EndpointType::ranks);
     let dataset = if ranks || flags.has("input-file") {
         dataset
     } else {

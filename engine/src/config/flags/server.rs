@@ -32,7 +32,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: that of the type]")
         .aka(&["custom-endpoint"]),
     Flag::switch("streaming", Endpoint, Benchmark("endpoint.streaming"), "Ask for a stream of tokens, which gives a time to first token [default: off]"),
-    Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`. Masked in all output"),
+    Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`, or `x-api-key` with type messages. Masked in all output"),
     Flag::values("header", "NAME:VALUE", Endpoint, Special, "Header of every request, repeatable")
         .short('H')
         .more("Joins the headers of the config file. The value is text, also `1`. In the artifacts, values with the name of a \
@@ -70,7 +70,7 @@ pub(super) static FLAGS: &[Flag] = &[
                the server answers at all."),
     Flag::value("profile-export-prefix", "NAME", Output, Benchmark("artifacts.prefix"), "Base name of the exports [default: profile_export]")
         .aka(&["profile-export-file"]),
-    Flag::value("export-level", "WORD", Output, Special, "summary, or records: also a line for each request [default: records]")
+    Flag::value("export-level", "WORD", Output, Special, "summary, records: also a line for each request, or raw: also every byte of every answer [default: records]")
         .aka(&["profile-export-level"]),
     Flag::value("ui", "WORD", Output, Special, "Progress on standard error: simple or none; dashboard is shown as simple [default: simple]")
         .aka(&["ui-type"]),
@@ -210,7 +210,12 @@ impl Overlay<'_> {
             let records = match level.as_str() {
                 "summary" => "false",
                 "records" | "raw" => "true",
-                _ => return self.mistake(given.at, format!("found {}; allowed: summary, records", quoted(given))),
+                _ => {
+                    return self.mistake(
+                        given.at,
+                        format!("found {}; allowed: summary, records, raw", quoted(given)),
+                    );
+                }
             };
             self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
             if level == "raw" {
