@@ -300,6 +300,7 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         OneOf(&[Boolean, List(&Words(&["jsonl"]))]),
         "A line for each request: [jsonl], or false for none.",
     ),
+    ("raw", Boolean, "Every byte of every answer, in a file of its own."),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];
