@@ -433,6 +433,8 @@ impl<D: Driver> Core<D> {
             return;
         };
         let by_server = ending.usage.completion_tokens;
+        let session_over = (request.session_place != NONE && self.sessions.is_at_last_turn(request.session_place))
+            .then_some(request.session);
         samples.leave(Sample {
             phase: request.credit.phase,
             outcome: ending.outcome,
@@ -442,6 +444,7 @@ impl<D: Driver> Core<D> {
                 .filter(|_| request.first_content > Nanos::ZERO),
             output_tokens: by_server.unwrap_or(request.content_events),
             counted_by_server: by_server.is_some(),
+            session_over,
             good,
         });
     }

@@ -50,48 +50,6 @@ pub(super) static FLAGS: &[Flag] = &[
     .aka(&["output-tokens-stddev", "prompt-output-tokens-stddev"])
     .list(),
     Flag::value(
-        "rankings-passages-mean",
-        "N",
-        Dataset,
-        Prompts("rankings.passages"),
-        "Passages of a request to a rankings endpoint [default: 10]",
-    ),
-    Flag::value(
-        "rankings-passages-stddev",
-        "N",
-        Dataset,
-        Special,
-        "Standard deviation of --rankings-passages-mean [default: 0]",
-    ),
-    Flag::value(
-        "rankings-passages-prompt-token-mean",
-        "N",
-        Dataset,
-        Prompts("rankings.passage_tokens"),
-        "Tokens of a passage [default: 128]",
-    ),
-    Flag::value(
-        "rankings-passages-prompt-token-stddev",
-        "N",
-        Dataset,
-        Special,
-        "Standard deviation of --rankings-passages-prompt-token-mean [default: 0]",
-    ),
-    Flag::value(
-        "rankings-query-prompt-token-mean",
-        "N",
-        Dataset,
-        Prompts("rankings.query_tokens"),
-        "Tokens of the query of a request [default: 32]",
-    ),
-    Flag::value(
-        "rankings-query-prompt-token-stddev",
-        "N",
-        Dataset,
-        Special,
-        "Standard deviation of --rankings-query-prompt-token-mean [default: 0]",
-    ),
-    Flag::value(
         "num-dataset-entries",
         "N",
         Dataset,
@@ -127,6 +85,57 @@ pub(super) static FLAGS: &[Flag] = &[
         Dataset,
         Prompts("block_size"),
         "Tokens of a block that a mooncake_trace numbers [default: 512]",
+    ),
+    Flag::value(
+        "prompt-batch-size",
+        "N",
+        Unlisted,
+        Prompts("prompts.batch_size"),
+        "Texts of a request",
+    )
+    .short('b')
+    .aka(&["batch-size-text", "batch-size"]),
+    Flag::value(
+        "rankings-passages-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passages"),
+        "Passages of a ranking request [default: 10]",
+    ),
+    Flag::value(
+        "rankings-passages-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of the passages [default: 0]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passage_tokens"),
+        "Tokens of a passage [default: 128]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of a passage's tokens [default: 0]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.query_tokens"),
+        "Tokens of a query [default: 32]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of a query's tokens [default: 0]",
     ),
     Flag::value(
         "tokenizer",
@@ -229,6 +238,8 @@ pub(super) static FLAGS: &[Flag] = &[
 const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ("isl", "isl-stddev", "isl"),
     ("osl", "osl-stddev", "osl"),
+    ("session-turns-mean", "session-turns-stddev", "turns"),
+    ("session-turn-delay-mean", "session-turn-delay-stddev", "turn_delay"),
     (
         "rankings-passages-mean",
         "rankings-passages-stddev",
@@ -244,8 +255,6 @@ const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
         "rankings-query-prompt-token-stddev",
         "rankings.query_tokens",
     ),
-    ("session-turns-mean", "session-turns-stddev", "turns"),
-    ("session-turn-delay-mean", "session-turn-delay-stddev", "turn_delay"),
 ];
 
 impl Overlay<'_> {

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::super::endpoint_type::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
+use super::overlay::{edit, keys};
 
 /// What messages call it.
 pub(in super::super) const COMMAND_LINE: &str = "command line";
@@ -18,20 +18,20 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
     let dataset = if flags.has("input-file") {
         mapping(&[("name", text("main")), ("type", text("file"))])
     } else {
-        let isl = [("isl", text(ISL))];
-        let all = [
+        mapping(&[
             ("name", text("main")),
             ("type", text("synthetic")),
             ("entries", text(ENTRIES)),
-        ];
-        // The query of a ranking has a length of its own.
-        match flags
-            .get("endpoint-type")
-            .and_then(|given| EndpointType::of_word(given.word()))
-        {
-            Some(kind) if kind.ranks() => mapping(&all),
-            _ => mapping(&[&all[..], &isl[..]].concat()),
-        }
+        ])
+    };
+    // Queries have a length of their own.
+    let ranks = flags
+        .get("endpoint-type")
+        .is_some_and(|kind| kind.word().ends_with("_rankings"));
+    let dataset = if ranks || flags.has("input-file") {
+        dataset
+    } else {
+        edit(Some(&dataset), &keys("isl"), Position::NOWHERE, Some(&text(ISL)))
     };
     let phase = mapping(&[("name", text("profiling")), ("type", text("concurrency"))]);
     let benchmark = mapping(&[

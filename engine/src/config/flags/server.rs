@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::super::address::Step;
+use super::super::diagnostic::quote;
 use super::super::scalar::{self, Fault};
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Given, collection};
@@ -26,8 +27,9 @@ pub(super) static FLAGS: &[Flag] = &[
         .short('u')
         .more("A path in it replaces that of the API. Several addresses take sessions in turn. Replaces the addresses of the config file."),
     Flag::value("url-strategy", "WORD", Endpoint, Benchmark("endpoint.url_strategy"), "How several addresses are chosen: round_robin"),
-    Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server: chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings or nim_rankings [default: chat]"),
-    Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: that of the type, such as /v1/chat/completions]")
+    Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server [default: chat]")
+        .more("chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings or nim_rankings."),
+    Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: that of the type]")
         .aka(&["custom-endpoint"]),
     Flag::switch("streaming", Endpoint, Benchmark("endpoint.streaming"), "Ask for a stream of tokens, which gives a time to first token [default: off]"),
     Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`, or `x-api-key` with type messages. Masked in all output"),
@@ -72,6 +74,8 @@ pub(super) static FLAGS: &[Flag] = &[
         .aka(&["profile-export-level"]),
     Flag::value("ui", "WORD", Output, Special, "Progress on standard error: simple or none; dashboard is shown as simple [default: simple]")
         .aka(&["ui-type"]),
+    Flag::values("goodput", "METRIC:LIMIT", Output, Special, "Thresholds of a good request, such as time_to_first_token:200 (milliseconds)")
+        .more("Joins `slos` of the config file. Several stand in one quoted text, in several words, or in several flags."),
     Flag::value("log-level", "WORD", Unlisted, Benchmark("logging.level"), "How much is logged"),
     Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
@@ -228,6 +232,23 @@ impl Overlay<'_> {
             }
             let word = if is_dashboard { "simple" } else { given.word() };
             self.put(&keys("runtime.ui"), &given.scalar(word), given.at);
+        }
+        if let Some(given) = self.get("goodput") {
+            for threshold in given.words.iter().flat_map(|word| word.split_whitespace()) {
+                match threshold.split_once(':').filter(|(metric, _)| !metric.is_empty()) {
+                    Some((metric, limit)) => {
+                        let steps = [Step::Key("slos".into()), Step::Key(metric.to_owned())];
+                        self.put(&steps, &given.scalar(limit), given.at);
+                    }
+                    None => {
+                        let found = quote(threshold);
+                        self.mistake(
+                            given.at,
+                            format!("found {found}; allowed: METRIC:LIMIT, as in time_to_first_token:200"),
+                        );
+                    }
+                }
+            }
         }
         for (name, key) in [
             ("no-server-metrics", "server_metrics"),

@@ -300,6 +300,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         OneOf(&[Boolean, List(&Words(&["jsonl"]))]),
         "A line for each request: [jsonl], or false for none.",
     ),
+    (
+        "raw",
+        Boolean,
+        "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
+    ),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];
