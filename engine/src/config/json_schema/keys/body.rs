@@ -51,7 +51,7 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ("artifacts", Section(&ARTIFACTS), "What is written, and where."),
     (
         "slos",
-        OneOf(&[FreeMap, EmptyList]),
+        FreeMap,
         "Thresholds by metric that make a request good, as in {request_latency: 1500}.",
     ),
     ("runtime", Section(&RUNTIME), "How the run shows itself."),
@@ -300,7 +300,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         OneOf(&[Boolean, List(&Words(&["jsonl"]))]),
         "A line for each request: [jsonl], or false for none.",
     ),
-    ("raw", Boolean, "Every byte of every answer, in a file of its own."),
+    (
+        "raw",
+        Boolean,
+        "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
+    ),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];
