@@ -13,7 +13,7 @@ use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, StopRule, Target,
 };
-use ringload_engine::run::{self, CoreChoice, DriverChoice, Pacing, RunOptions, RunOutcome};
+use ringload_engine::run::{self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
 
 const SEED: u64 = 42;
@@ -131,6 +131,7 @@ pub fn run(plan: &Plan, pacing: Pacing) -> RunOutcome {
         driver: DriverChoice::Auto,
         source_addresses: Vec::new(),
         pacing,
+        drain_stall_timeout: DRAIN_STALL_TIMEOUT,
         interrupt: Arc::new(Interrupt::new()),
     };
     let outcome = run::run(plan, &options, &mut |_| {}).expect("the run starts");

@@ -20,15 +20,15 @@ pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
 pub(crate) use ringload_engine::plan::{Arrival, DrainRule, Gaps, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice};
 pub(crate) use ringload_engine::run::{
-    Bound, CoreChoice, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast, Preview, Requests,
-    RunError, RunOptions, RunOutcome, preview, run,
+    Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
+    Preview, Requests, RunError, RunOptions, RunOutcome, preview, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 
 use ringload_engine::config;
 pub(crate) use ringload_engine::config::{
-    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags, recorded,
-    redact_url, refusal,
+    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
+    positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};

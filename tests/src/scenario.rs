@@ -12,7 +12,7 @@ use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
     ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, Verification,
 };
-use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -29,6 +29,7 @@ pub struct Scenario {
     phases: Vec<Phase>,
     host: Option<String>,
     source_addresses: Vec<IpAddr>,
+    drain_stall_timeout: Nanos,
     connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
@@ -63,6 +64,7 @@ impl Scenario {
             phases: Vec::new(),
             host: None,
             source_addresses: Vec::new(),
+            drain_stall_timeout: DRAIN_STALL_TIMEOUT,
             connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
@@ -111,6 +113,13 @@ impl Scenario {
     pub fn source_addresses(mut self, addresses: &[&str]) -> Self {
         let parsed = addresses.iter().map(|text| text.parse().expect("an IP address"));
         self.source_addresses = parsed.collect();
+        self
+    }
+
+    /// Cuts a request that has received nothing for so long, while its phase drains.
+    #[must_use]
+    pub fn drain_stall_timeout(mut self, timeout: Nanos) -> Self {
+        self.drain_stall_timeout = timeout;
         self
     }
 
@@ -328,6 +337,7 @@ impl Scenario {
             driver: self.driver,
             source_addresses: self.source_addresses,
             pacing: self.pacing,
+            drain_stall_timeout: self.drain_stall_timeout,
             interrupt: Arc::new(Interrupt::new()),
         };
         Running::start(plan, options, temporary)

@@ -83,6 +83,19 @@ impl Bounds {
         format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", self.describe())
     }
 
+    /// A duration that stands alone, outside any file.
+    ///
+    /// # Errors
+    /// What is allowed, and advice if there is any.
+    pub(super) fn duration(&self, text: &str) -> Result<f64, String> {
+        let allowed = self.of_duration();
+        match scalar::duration(text) {
+            Ok(seconds) if self.contains(seconds) => Ok(seconds),
+            Ok(_) | Err(Fault::NoMatch) => Err(format!("allowed: {allowed}")),
+            Err(Fault::Advice(advice)) => Err(format!("allowed: {allowed}; {advice}")),
+        }
+    }
+
     fn describe(&self) -> String {
         let mut text = match (self.min_is_allowed, self.max < f64::MAX) {
             (true, false) if self.min == f64::MIN => "that is finite".to_owned(),

@@ -140,6 +140,14 @@ pub fn parse(file: &str, bytes: &[u8], environment: &Environment<'_>) -> Result<
     parse_suite(file, bytes, environment)?.into_single()
 }
 
+/// Seconds of a duration above zero, written as in a file: 30, 30s, 500ms, 2m, 1h30m.
+///
+/// # Errors
+/// What is allowed.
+pub fn positive_duration(text: &str) -> Result<f64, String> {
+    decode::Bounds::POSITIVE.duration(text)
+}
+
 struct Body {
     models: Vec<String>,
     endpoint: Endpoint,

@@ -37,6 +37,7 @@ pub use preview::{HostPreview, Preview, preview};
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
 use crate::control::{HookError, NotReady};
+pub use crate::coordinator::DRAIN_STALL_TIMEOUT;
 use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
@@ -76,6 +77,8 @@ pub struct RunOptions {
     pub source_addresses: Vec<IpAddr>,
     /// How cores wait for the next deadline.
     pub pacing: Pacing,
+    /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
+    pub drain_stall_timeout: Nanos,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }

@@ -84,6 +84,7 @@ impl Load {
             port,
             Arc::clone(board),
             Arc::clone(&options.interrupt),
+            options.drain_stall_timeout,
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
