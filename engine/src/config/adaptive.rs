@@ -279,9 +279,17 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         return None;
     };
     if high <= low {
+        let advice = match variable {
+            AdaptiveVariable::Concurrency => {
+                "raise max in its control, or the concurrency of the phase, which is the max otherwise"
+            }
+            AdaptiveVariable::PrefillConcurrency => {
+                "raise max in its control, or prefill_concurrency, which is the max otherwise"
+            }
+        };
         phase.report(
             "adaptive_scale",
-            format!("the value is to rise from {low} to {high}; allowed: a max above the min"),
+            format!("the value is to rise from {low} (min) to {high} (max); allowed: a max above the min; {advice}"),
         );
         return None;
     }

@@ -382,11 +382,17 @@ impl<'t> Section<'t> {
     fn report_unknown(&mut self, entry: &Entry, name: &str) {
         self.has_unknown_keys = true;
         let keys = self.schema.keys.join(", ");
-        let near =
-            nearest(name, self.schema.known()).filter(|near| self.entries.iter().all(|(present, _)| present != near));
+        let near = nearest(name, self.schema.known());
+        let written = near.and_then(|near| self.entries.iter().find(|(present, _)| *present == near));
         // A key that is right somewhere else is more likely misplaced than misspelt.
         let advice = match (self.schema.homes_of(name), near) {
             (Some(homes), _) => format!("it belongs in {homes}; allowed here: {keys}"),
+            (None, Some(near)) if let Some((_, written)) = written => {
+                format!(
+                    "did you mean `{near}`, which is on line {} already?",
+                    written.key_at.line
+                )
+            }
             (None, Some(near)) => {
                 self.suggested.push(near);
                 format!("did you mean `{near}`?")
@@ -422,6 +428,13 @@ impl<'t> Section<'t> {
     /// Whether a key is written, null included.
     pub(super) fn has(&self, key: &'static str) -> bool {
         self.key_at(key).is_some()
+    }
+
+    /// Whether a key came in through a merge key.
+    pub(super) fn is_merged(&self, key: &'static str) -> bool {
+        self.entries
+            .iter()
+            .any(|(present, entry)| *present == key && entry.merged)
     }
 
     /// Where a key is written.

@@ -20,6 +20,7 @@ mod fixed_schedule;
 mod free;
 mod headers;
 mod hooks;
+mod jinja;
 mod limits;
 mod merge;
 mod models;
