@@ -258,14 +258,8 @@ pub(super) fn set(node: Option<&Rc<Node>>, steps: &[Step], value: &Rc<Node>, at:
             Node::made(node, Value::Mapping(entries))
         }
         (Step::Key(key), _) => {
-            let place = Node {
-                start: at,
-                end: at,
-                size: 1,
-                height: 1,
-                value: Value::Faulty,
-            };
-            Node::made(&place, Value::Mapping(vec![entry(key, set(None, rest, value, at), at)]))
+            let inner = entry(key, set(None, rest, value, at), at);
+            Node::new(at, at, Value::Mapping(vec![inner]))
         }
         (Step::Item(_), _) => unreachable!("a step into a list was found in that list"),
     }

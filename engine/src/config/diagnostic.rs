@@ -40,6 +40,9 @@ pub(crate) struct Source {
 /// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
 const MAX_MISTAKES: usize = 1000;
 
+/// Longest message and longest path, in bytes. Lists of names in a message are as long as the file makes them.
+const MESSAGE_LIMIT: usize = 2000;
+
 /// Longest piece of a file that a message quotes, in characters.
 const QUOTE_LIMIT: usize = 60;
 
@@ -234,6 +237,15 @@ pub(super) fn quote(text: &str) -> String {
     }
 }
 
+/// A text with its end left out if it is longer than `limit` bytes.
+fn cut(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        text.push_str("...");
+    }
+    text
+}
+
 /// Collects mistakes while a file is read, so that one reading reports them all.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
@@ -245,7 +257,7 @@ impl Sink {
     pub(super) fn report(&self, at: Position, path: &str, message: impl Into<String>) {
         let mut mistakes = self.mistakes.borrow_mut();
         let (path, message) = match mistakes.len() {
-            count if count < MAX_MISTAKES => (path.to_owned(), message.into()),
+            count if count < MAX_MISTAKES => (cut(path.to_owned(), MESSAGE_LIMIT), cut(message.into(), MESSAGE_LIMIT)),
             MAX_MISTAKES => (
                 String::new(),
                 format!("more than {MAX_MISTAKES} mistakes; correct some of them first"),

@@ -310,13 +310,7 @@ fn item_name(item: &Node) -> Option<String> {
 impl Document {
     fn put(&mut self, template: &Pending, value: Value) {
         let at = template.at;
-        let node = Rc::new(Node {
-            start: at,
-            end: at,
-            size: 1,
-            height: 1,
-            value,
-        });
+        let node = Node::new(at, at, value);
         if template.is_variable {
             self.variables = Some(set(self.variables.as_ref(), &template.steps, &node, at));
         } else {

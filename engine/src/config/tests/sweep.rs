@@ -342,7 +342,7 @@ fn a_sweep_says_what_it_takes() {
         ("{type: scenarios, runs: []}", "1:32", &["scenarios", "1 to 10000"]),
         (
             "{type: scenarios, runs: [{name: a}, {name: A}]}",
-            "1:44",
+            "1:51",
             &["a second time", "line 1"],
         ),
         (
@@ -468,7 +468,34 @@ fn a_template_that_has_no_value_is_reported_where_it_stands() {
         &["`nope` has no value"],
     );
     let block = ONE_PHASE.replace("}\n", "}\n  tokenizer:\n    name: |\n      a\n      {{ nope }}\n");
-    mistake("", &block, "9:11: benchmark.tokenizer.name", &["`nope` has no value"]);
+    mistake("", &block, "10:7: benchmark.tokenizer.name", &["`nope` has no value"]);
+}
+
+#[test]
+fn sweeps_that_would_fill_the_memory_are_refused() {
+    let numbers: Vec<String> = (1..=1000).map(|value| value.to_string()).collect();
+    let list = numbers.join(", ");
+    let grid = |parameters: &str| format!("sweep: {{type: grid, parameters: {{{parameters}}}}}");
+    let cells = grid(&format!(
+        "concurrency: [{list}], requests: [{list}], sessions: [{list}]"
+    ));
+    let found = mistakes(&text(&cells, ONE_PHASE));
+    assert!(found[0].contains("found 1000000000 variations"), "{found:#?}");
+    let long = grid(&format!(
+        "variables.x: [{}], concurrency: [{list}]",
+        "x".repeat(1 << 20)
+    ));
+    let found = mistakes(&text(&long, ONE_PHASE));
+    assert!(
+        found[0].contains("allowed: at most 512 MiB for all of them"),
+        "{found:#?}"
+    );
+    let many: Vec<String> = (0..101).map(|at| format!("variables.x{at}: [1]")).collect();
+    let found = mistakes(&text(&grid(&many.join(", ")), ONE_PHASE));
+    assert!(
+        found[0].contains("found 101 parameters; allowed: at most 100"),
+        "{found:#?}"
+    );
 }
 
 #[test]
