@@ -14,6 +14,7 @@ pub mod books;
 pub mod cells;
 pub mod configured;
 pub mod isolation;
+pub mod mutate;
 pub mod peak;
 pub mod phase;
 pub mod program;
