@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
-pub(crate) use ringload_engine::plan::Verification;
+pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
 use crate::args::Ui;
 use crate::cell_table::CellRow;
+use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
@@ -109,6 +110,7 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         Source::Bundled => config::parse_suite(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
     }
     .map_err(rendered)?;
+    console::hide(suite.secrets());
     suite.apply_control_flags(&overrides.control).map_err(rendered)?;
     if let Some(ui) = overrides.ui {
         let ui = match ui {

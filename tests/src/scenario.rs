@@ -392,6 +392,7 @@ impl Scenario {
                 records: self.records,
                 prefix: None,
             },
+            secrets: Default::default(),
             input_config: json!({}),
             command: "end-to-end test".to_owned(),
             warnings: Vec::new(),

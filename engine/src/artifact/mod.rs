@@ -98,7 +98,7 @@ impl Written {
 /// # Errors
 /// If the file cannot be written or a body is not JSON.
 pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
-    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, out))
+    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, &plan.secrets, out))
 }
 
 /// Writes everything that comes from the report: summaries of the run and of each phase, the manifest, and last the marker that

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::diagnostic::{Sink, quote, visible};
 use super::scalar::{self, Fault, Number};
 use super::schema::{Schema, nearest, snake_case};
-use super::secret::{REDACTED, is_credential_name, redact_url};
+use super::secret::{REDACTED, is_secret_path, redact_url};
 use super::tree::{Entry, Node, Position, Scalar, Style, Value};
 
 /// A value of the file with its name.
@@ -126,15 +126,10 @@ impl<'t> Field<'t> {
             Value::Mapping(_) => "a mapping".to_owned(),
             Value::Faulty => "nothing readable".to_owned(),
             Value::Scalar(_) if self.node.is_null() => "null".to_owned(),
-            Value::Scalar(_) if self.is_secret() => REDACTED.to_owned(),
+            Value::Scalar(_) if is_secret_path(&self.path) => REDACTED.to_owned(),
             Value::Scalar(scalar) if scalar.text.is_empty() => "an empty text".to_owned(),
             Value::Scalar(scalar) => quote(&redact_url(&scalar.text)),
         }
-    }
-
-    /// Whether any key on the way here names a credential. Header values count as credentials: their names are anyone's choice.
-    fn is_secret(&self) -> bool {
-        self.path.contains(".headers.") || self.path.split('.').any(is_credential_name)
     }
 
     /// The scalar here; reports anything else as not being `allowed`.

@@ -1,10 +1,12 @@
 //! Mistakes of a file: where, in which key, and what to do about it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 use super::secret::{REDACTED, is_suspicious_line};
+use super::secrets::Secrets;
 use super::tree::Position;
 
 /// One mistake.
@@ -35,6 +37,8 @@ pub(crate) struct Source {
     text: String,
     /// Where credentials are written; `None` when the text did not parse and nobody knows.
     secrets: Option<Vec<(Position, Position)>>,
+    /// Credentials by their values, for what comes from elsewhere than where it is written.
+    values: Secrets,
 }
 
 /// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
@@ -50,12 +54,18 @@ const QUOTE_LIMIT: usize = 60;
 const EXCERPT_WIDTH: usize = 100;
 
 impl Source {
-    pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>) -> Self {
+    pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>, values: Secrets) -> Self {
         Self {
             file: file.to_owned(),
             text: text.replace("\r\n", "\n").replace('\r', "\n"),
             secrets,
+            values,
         }
+    }
+
+    /// Its credentials by their values.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.values
     }
 
     /// A line with its credentials masked, and where a column of the original went. `None` when it cannot be shown.
@@ -122,6 +132,13 @@ impl Source {
 
 impl Diagnostics {
     pub(crate) fn new(source: Arc<Source>, mut list: Vec<Diagnostic>) -> Self {
+        for Diagnostic { path, message, .. } in &mut list {
+            for text in [path, message] {
+                if let Cow::Owned(shown) = source.values.redact(text) {
+                    *text = shown;
+                }
+            }
+        }
         list.sort_by_key(|mistake| (mistake.line, mistake.column));
         list.dedup();
         Self { source, list }
@@ -129,7 +146,7 @@ impl Diagnostics {
 
     /// The mistakes of another file that the config names. Nothing of it is shown: it may be large, and its lines are long.
     pub(crate) fn of_file(file: &str, list: Vec<Diagnostic>) -> Self {
-        Self::new(Arc::new(Source::new(file, "", None)), list)
+        Self::new(Arc::new(Source::new(file, "", None, Secrets::default())), list)
     }
 
     /// One mistake that has no place because the file could not be read.
@@ -140,7 +157,10 @@ impl Diagnostics {
             path: String::new(),
             message,
         };
-        Self::new(Arc::new(Source::new(file, "", None)), vec![diagnostic])
+        Self::new(
+            Arc::new(Source::new(file, "", None, Secrets::default())),
+            vec![diagnostic],
+        )
     }
 
     /// The same mistakes, said of one variation of a sweep.
@@ -251,6 +271,7 @@ fn cut(mut text: String, limit: usize) -> String {
 pub(super) struct Sink {
     mistakes: RefCell<Vec<Diagnostic>>,
     warnings: RefCell<Vec<String>>,
+    hidden: RefCell<Vec<(Position, Position)>>,
 }
 
 impl Sink {
@@ -271,6 +292,16 @@ impl Sink {
             path,
             message,
         });
+    }
+
+    /// Notes a place that no excerpt may show.
+    pub(super) fn hide(&self, start: Position, end: Position) {
+        self.hidden.borrow_mut().push((start, end));
+    }
+
+    /// The places that no excerpt may show.
+    pub(super) fn take_hidden(&self) -> Vec<(Position, Position)> {
+        self.hidden.take()
     }
 
     /// Advice that does not stop the run.
@@ -294,7 +325,12 @@ mod tests {
     #[test]
     fn an_excerpt_points_at_the_column_and_masks_what_stands_before_it() {
         let text = "a: 1\ne: {api_key: hunter2, retries: 3}\n";
-        let source = Arc::new(Source::new("f.yaml", text, Some(vec![(at(2, 14), at(2, 21))])));
+        let source = Arc::new(Source::new(
+            "f.yaml",
+            text,
+            Some(vec![(at(2, 14), at(2, 21))]),
+            Secrets::default(),
+        ));
         let list = vec![Diagnostic {
             line: 2,
             column: 23,
@@ -312,7 +348,12 @@ mod tests {
 
     #[test]
     fn without_a_tree_no_line_that_may_hold_a_credential_is_shown() {
-        let source = Arc::new(Source::new("f.yaml", "api_key: hunter2 ]\nb: ]\n", None));
+        let source = Arc::new(Source::new(
+            "f.yaml",
+            "api_key: hunter2 ]\nb: ]\n",
+            None,
+            Secrets::default(),
+        ));
         let list = vec![
             Diagnostic {
                 line: 2,

@@ -10,6 +10,7 @@
 
 mod adaptive;
 mod address;
+mod base64;
 mod control_flags;
 mod dataset;
 mod dataset_file;
@@ -35,6 +36,7 @@ mod readiness;
 mod scalar;
 mod schema;
 mod secret;
+mod secrets;
 mod substitute;
 mod suite;
 mod sweep;
@@ -69,10 +71,12 @@ pub use sweep::{IterationOrder, Sweep};
 pub use tree::Position;
 pub use url::Url;
 
+pub(crate) use base64::base64;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub use secret::redact_url;
-pub(crate) use secret::{REDACTED, is_credential_name};
+pub(crate) use secret::{REDACTED, is_credential_header, masked};
+pub use secrets::Secrets;
 pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
@@ -103,6 +107,8 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+    /// Its credentials, to be masked in everything that leaves the process.
+    pub(crate) secrets: Secrets,
 }
 
 impl Config {

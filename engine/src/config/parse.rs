@@ -358,7 +358,13 @@ impl Builder<'_> {
                 items.push(node);
                 None
             }
-            Some(Content::Mapping(mapping)) => mapping.accept(node)?,
+            Some(Content::Mapping(mapping)) => {
+                if let Some((_, _, KeyRole::Duplicate)) = &mapping.key {
+                    // The tree will not have it, so nobody else can tell whether it is a credential.
+                    self.sink.hide(node.start, node.end);
+                }
+                mapping.accept(node)?
+            }
         };
         if let Some(first) = first {
             let message = format!(

@@ -10,7 +10,7 @@ use super::diagnostic::quote;
 use super::merge::merge;
 use super::multi_run::{FailurePolicy, cooldown, failure_policy};
 use super::schema::{SCENARIO, SWEEP};
-use super::secret::{REDACTED, is_credential_name, redact_url};
+use super::secret::{REDACTED, is_secret_path, masked, redact_url};
 use super::tree::{Node, Position, Value};
 
 /// Most variations of one sweep: each is checked before any load.
@@ -330,19 +330,15 @@ fn zip(parameters: &Field<'_>, lists: &[Vec<Change>]) -> Option<Vec<Vec<Change>>
     Some((0..lengths[0]).map(row).collect())
 }
 
-/// Whether values of this path are shown to nobody.
-fn is_secret(path: &str) -> bool {
-    path.contains(".headers.") || path.split('.').any(is_credential_name)
-}
-
 /// A value as labels and artifacts show it.
 fn shown(change: &Change) -> Json {
-    if is_secret(&change.path) {
+    let is_headers = change.path.ends_with(".headers");
+    if is_headers || is_secret_path(&change.path) {
         return Json::String(REDACTED.into());
     }
     match change.value.to_json() {
         Json::String(text) => Json::String(redact_url(&text)),
-        value => value,
+        value => masked(value),
     }
 }
 
@@ -405,7 +401,7 @@ fn directories(rows: &[Vec<Change>]) -> Vec<String> {
             let parts: Vec<&str> = change.path.split('.').collect();
             let leaf = parts[parts.len().saturating_sub(depth)..].join(".");
             let value = shown(change);
-            let is_text = !is_secret(&change.path) && !value.is_array() && !value.is_object();
+            let is_text = !is_secret_path(&change.path) && !value.is_array() && !value.is_object();
             // What has no short text is told apart by its place in the list.
             let value = if is_text {
                 text_of(&value)

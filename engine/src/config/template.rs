@@ -12,6 +12,7 @@ use super::address::{Step, set};
 use super::diagnostic::{Sink, quote, visible};
 use super::jinja::{Fault, Language, Names};
 use super::parse::MAX_BYTES;
+use super::secret::{REDACTED, is_secret_path};
 use super::tree::{Node, Position, Scalar, Style, Value};
 
 /// Most templates in a file: each pass over them builds their context anew.
@@ -114,7 +115,7 @@ pub(super) fn render(
                 Err(fault) => {
                     let message = format!(
                         "cannot fill in {}: {}; allowed: names of `variables` or of the file",
-                        quote(&template.text),
+                        template.shown(),
                         fault.reason
                     );
                     sink.report(template.place_of(&fault), &template.path, message);
@@ -165,7 +166,7 @@ fn report_waiting(waiting: &[Pending], sink: &Sink) {
         way.push(visible(&template.path));
         let message = format!(
             "found {}, which needs its own value ({}); break the circle",
-            quote(&template.text),
+            template.shown(),
             way.join(" -> ")
         );
         sink.report(template.at, &template.path, message);
@@ -174,7 +175,7 @@ fn report_waiting(waiting: &[Pending], sink: &Sink) {
         let template = &waiting[0];
         let message = format!(
             "found a chain of more than {MAX_CHAIN} templates that use one another, {} among them; allowed: at most {MAX_CHAIN}",
-            quote(&template.text)
+            template.shown()
         );
         sink.report(template.at, &template.path, message);
     }
@@ -211,6 +212,15 @@ impl<'t> Index<'t> {
 }
 
 impl Pending {
+    /// The template as messages show it.
+    fn shown(&self) -> String {
+        if is_secret_path(&self.path) {
+            REDACTED.to_owned()
+        } else {
+            quote(&self.text)
+        }
+    }
+
     /// Where a fault is: at its column if the text stands in the file as it is, else where the value begins.
     fn place_of(&self, fault: &Fault) -> Position {
         let length = self.text.chars().count() as u32;

@@ -133,8 +133,12 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
         input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
-        command: options.command.clone(),
-        warnings,
+        command: config.secrets.redact(&options.command).into_owned(),
+        warnings: warnings
+            .iter()
+            .map(|warning| config.secrets.redact(warning).into_owned())
+            .collect(),
+        secrets: config.secrets.clone(),
     })
 }
 

@@ -18,7 +18,7 @@ mod request_image;
 mod schedule;
 mod target;
 
-pub use crate::config::{ConnectionReuse, ReadinessMode};
+pub use crate::config::{ConnectionReuse, ReadinessMode, Secrets};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -63,6 +63,8 @@ pub struct Plan {
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
     pub input_config: serde_json::Value,
+    /// The credentials of the config, to be masked in everything that leaves the process.
+    pub secrets: Secrets,
     /// The redacted command line for `run_info.cli_command`.
     pub command: String,
     /// Advice found while planning, one line each (for example "concurrency 100 can never be reached with 10 requests").
