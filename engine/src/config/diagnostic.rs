@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use super::secret::{REDACTED, is_suspicious_line};
 use super::secrets::Secrets;
+use super::source::Excerpts;
+pub(crate) use super::source::Source;
 use super::tree::Position;
 
 /// One mistake.
@@ -29,18 +30,6 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
-/// A file as far as messages need it.
-#[derive(Debug)]
-pub(crate) struct Source {
-    file: String,
-    /// With `\n` for every line break that the scanner counts, so that lines here are the lines of positions.
-    text: String,
-    /// Where credentials are written; `None` when the text did not parse and nobody knows.
-    secrets: Option<Vec<(Position, Position)>>,
-    /// Credentials by their values, for what comes from elsewhere than where it is written.
-    values: Secrets,
-}
-
 /// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
 const MAX_MISTAKES: usize = 1000;
 
@@ -50,91 +39,11 @@ const MESSAGE_LIMIT: usize = 2000;
 /// Longest piece of a file that a message quotes, in characters.
 const QUOTE_LIMIT: usize = 60;
 
-/// Widest piece of a source line in an excerpt.
-const EXCERPT_WIDTH: usize = 100;
-
-impl Source {
-    pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>, values: Secrets) -> Self {
-        Self {
-            file: file.to_owned(),
-            text: text.replace("\r\n", "\n").replace('\r', "\n"),
-            secrets,
-            values,
-        }
-    }
-
-    /// Its credentials by their values.
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.values
-    }
-
-    /// A line with its credentials masked, and where a column of the original went. `None` when it cannot be shown.
-    fn masked_line(&self, raw: &str, at: Position) -> Option<(String, usize)> {
-        // Control characters would move the caret or the terminal.
-        let mut line: Vec<char> = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let mut caret = (at.column as usize).saturating_sub(1).min(line.len());
-        let Some(secrets) = &self.secrets else {
-            return (!is_suspicious_line(raw)).then(|| (line.into_iter().collect(), caret));
-        };
-        let mut ranges: Vec<(usize, usize)> = secrets
-            .iter()
-            .filter(|(start, end)| start.line <= at.line && at.line <= end.line)
-            .map(|(start, end)| {
-                let from = if start.line == at.line {
-                    start.column as usize - 1
-                } else {
-                    0
-                };
-                let to = if end.line == at.line {
-                    end.column as usize - 1
-                } else {
-                    line.len()
-                };
-                (from.min(line.len()), to.min(line.len()))
-            })
-            .filter(|(from, to)| from < to)
-            .collect();
-        ranges.sort_unstable();
-        ranges.dedup();
-        // From the right, so that the places further left stay what they are.
-        for (from, to) in ranges.into_iter().rev() {
-            if to > line.len() {
-                continue;
-            }
-            line.splice(from..to, REDACTED.chars());
-            if caret >= to {
-                caret = caret - (to - from) + REDACTED.len();
-            } else if caret > from {
-                caret = from;
-            }
-        }
-        Some((line.into_iter().collect(), caret))
-    }
-
-    /// `lines` are those of the text.
-    fn excerpt(&self, lines: &[&str], at: Position) -> Option<String> {
-        let raw = lines.get(at.line.checked_sub(1)? as usize)?;
-        let (line, caret) = self.masked_line(raw, at)?;
-        let skip = caret.saturating_sub(EXCERPT_WIDTH * 3 / 4);
-        let shown: String = line.chars().skip(skip).take(EXCERPT_WIDTH).collect();
-        if shown.trim().is_empty() {
-            return None;
-        }
-        let number = at.line.to_string();
-        let gutter = " ".repeat(number.len());
-        Some(format!(
-            "{number} | {}\n{gutter} | {}^",
-            shown.trim_end(),
-            " ".repeat(caret - skip)
-        ))
-    }
-}
-
 impl Diagnostics {
     pub(crate) fn new(source: Arc<Source>, mut list: Vec<Diagnostic>) -> Self {
         for Diagnostic { path, message, .. } in &mut list {
             for text in [path, message] {
-                if let Cow::Owned(shown) = source.values.redact(text) {
+                if let Cow::Owned(shown) = source.secrets().redact(text) {
                     *text = shown;
                 }
             }
@@ -180,11 +89,7 @@ impl Diagnostics {
 
     /// One block of text: a line for each mistake and, if asked, the source line with a caret below it. Credentials are masked.
     pub fn render(&self, with_excerpt: bool) -> String {
-        let lines: Vec<&str> = if with_excerpt {
-            self.source.text.split('\n').collect()
-        } else {
-            Vec::new()
-        };
+        let mut excerpts = with_excerpt.then(|| Excerpts::of(&self.source));
         let mut text = String::new();
         for diagnostic in &self.list {
             let Diagnostic {
@@ -193,7 +98,7 @@ impl Diagnostics {
                 path,
                 message,
             } = diagnostic;
-            text.push_str(&self.source.file);
+            text.push_str(&self.source.file());
             if *line > 0 {
                 text.push_str(&format!(":{line}:{column}"));
             }
@@ -204,13 +109,11 @@ impl Diagnostics {
             }
             text.push_str(message);
             text.push('\n');
-            if let Some(excerpt) = self.source.excerpt(
-                &lines,
-                Position {
-                    line: *line,
-                    column: *column,
-                },
-            ) {
+            let at = Position {
+                line: *line,
+                column: *column,
+            };
+            if let Some(excerpt) = excerpts.as_mut().and_then(|excerpts| excerpts.at(at)) {
                 text.push_str(&excerpt);
                 text.push('\n');
             }

@@ -37,6 +37,7 @@ mod scalar;
 mod schema;
 mod secret;
 mod secrets;
+mod source;
 mod substitute;
 mod suite;
 mod sweep;

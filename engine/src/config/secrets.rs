@@ -14,10 +14,13 @@ use super::{base64::base64, scalar};
 /// Shortest value that is masked wherever it turns up: a shorter one is part of too many words.
 const SHORTEST: usize = 6;
 
+/// Most values that are masked: every text is searched for each.
+const MOST: usize = 1000;
+
 /// The credentials of a config.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
-    /// Longest first, so that none is hidden only in part by another.
+    /// Longest first.
     values: Arc<[String]>,
 }
 
@@ -49,13 +52,24 @@ impl Secrets {
 
     /// A text without any of them.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut shown = Cow::Borrowed(text);
-        for value in self.values.iter() {
-            if let Some(masked) = mask(&shown, value) {
-                shown = Cow::Owned(masked);
-            }
+        let places = self.places_in(text);
+        if places.is_empty() {
+            return Cow::Borrowed(text);
         }
-        shown
+        let (mut shown, mut done) = (String::with_capacity(text.len()), 0);
+        for (from, to) in places {
+            shown.push_str(&text[done..from]);
+            shown.push_str(REDACTED);
+            done = to;
+        }
+        shown.push_str(&text[done..]);
+        Cow::Owned(shown)
+    }
+
+    /// Where they are in a text, in bytes, sorted, without overlaps.
+    pub(super) fn places_in(&self, text: &str) -> Vec<(usize, usize)> {
+        let occurrences = self.values.iter().flat_map(|value| occurrences(text, value));
+        merged(occurrences.collect())
     }
 
     /// A body of a request without credentials, those of its keys included.
@@ -80,33 +94,36 @@ impl Secrets {
     }
 }
 
-/// The text with `value` masked, also where the text was cut in the middle of it; `None` if it does not occur.
-fn mask(text: &str, value: &str) -> Option<String> {
-    let head = &value[..value.ceil_char_boundary(SHORTEST)];
-    let mut masked = String::new();
-    let mut done = 0;
-    for (at, _) in text.match_indices(head) {
-        if at < done {
-            continue;
+/// Ranges sorted, those that overlap made one.
+pub(super) fn merged(mut ranges: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(usize, usize)> = Vec::with_capacity(ranges.len());
+    for (from, to) in ranges {
+        match merged.last_mut() {
+            Some(last) if from < last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
         }
-        let same = text[at..]
-            .bytes()
-            .zip(value.bytes())
-            .take_while(|(a, b)| a == b)
-            .count();
+    }
+    merged
+}
+
+/// Where a value is in a text, also where the text was cut in the middle of it.
+fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize, usize)> {
+    let head = &value[..value.ceil_char_boundary(SHORTEST)];
+    let mut done = 0;
+    text.match_indices(head).filter_map(move |(at, _)| {
+        if at < done {
+            return None;
+        }
+        let pairs = text[at..].bytes().zip(value.bytes());
+        let same = pairs.take_while(|(found, wanted)| found == wanted).count();
         let end = text.floor_char_boundary(at + same);
         let is_cut = text[end..].is_empty() || text[end..].starts_with("..");
-        if same == value.len() || is_cut {
-            masked.push_str(&text[done..at]);
-            masked.push_str(REDACTED);
+        (same == value.len() || is_cut).then(|| {
             done = end;
-        }
-    }
-    if done == 0 {
-        return None;
-    }
-    masked.push_str(&text[done..]);
-    Some(masked)
+            (at, end)
+        })
+    })
 }
 
 /// Where a value stands.
@@ -209,6 +226,7 @@ impl Found {
         values.extend(escaped.iter().map(|quoted| quoted[1..quoted.len() - 1].to_owned()));
         let mut values: Vec<String> = values.into_iter().filter(|value| value.len() >= SHORTEST).collect();
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.truncate(MOST);
         Secrets { values: values.into() }
     }
 }
