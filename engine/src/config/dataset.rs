@@ -204,8 +204,8 @@ fn tokens(dataset: &Section<'_>, prompts: Option<&Section<'_>>, key: &'static st
     let long = prompts.and_then(|prompts| prompts.field(key));
     match (dataset.field(key), long) {
         (Some(short), Some(long)) => {
-            let line = long.node.start.line;
-            short.report(format!("`prompts.{key}` (line {line}) says the same; keep one"));
+            let place = long.node.start.told();
+            short.report(format!("`prompts.{key}` ({place}) says the same; keep one"));
             None
         }
         (Some(field), None) | (None, Some(field)) => length(&field, MAX_TOKENS),

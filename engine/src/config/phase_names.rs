@@ -143,9 +143,9 @@ pub(super) fn check_workflow(identities: &[Option<Identity<'_>>], list: Position
         };
         if let (Some((at, name)), Some((taken, _))) = (&wrong.name, &other.name) {
             let message = format!(
-                "found {}; a phase of this name is on line {} already, and names must differ in more than case",
+                "found {}; a phase of this name is on {} already, and names must differ in more than case",
                 quote(name),
-                taken.line
+                taken.told()
             );
             sink.report(*at, &wrong.path, message);
         }

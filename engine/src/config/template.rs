@@ -244,6 +244,8 @@ impl Pending {
 /// Finds the templates below a value.
 fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str, found: &mut Vec<Pending>) {
     match &node.value {
+        // What was typed after a flag is meant as it is.
+        Value::Scalar(_) if node.start.flag().is_some() => {}
         Value::Scalar(scalar) if scalar.text.contains("{{") || scalar.text.contains("{%") => found.push(Pending {
             is_variable,
             steps: steps.clone(),

@@ -2,6 +2,7 @@
 //!
 //! A core obeys credits and deadlines and knows nothing of policy. It never imports the coordinator.
 
+mod arrival_use;
 mod arrivals;
 mod completions;
 mod connection;
