@@ -339,3 +339,90 @@ fn mistakes_beside_a_credential_do_not_show_it() {
         assert_clean(line, &place, &ended);
     }
 }
+
+#[test]
+fn credentials_on_the_command_line_are_shown_by_nobody() {
+    let (server, seen) = echoing(Echo::Refuse, false);
+    let url = format!("http://{}/v1/chat/completions?key=zq7QUERY", server.address());
+    let login = format!("http://zq5USER:zq6PASS@{}", server.address());
+    let flags = [
+        vec![
+            "--url",
+            &url,
+            "--api-key",
+            "zq1KEY",
+            "-H",
+            "X-Api-Key: zq2XAPI",
+            "--extra-inputs",
+            "access_token:zq8EXTRA",
+        ],
+        vec![
+            "--url",
+            &login,
+            "--header",
+            "Cookie: a=zq3COOKIE",
+            "--extra-inputs",
+            "{\"nested\": {\"secret\": \"zq8EXTRA\"}}",
+        ],
+    ];
+    for flags in flags {
+        let place = Workplace::new("");
+        let common = [
+            "profile",
+            "--ui",
+            "none",
+            "--cores",
+            "1",
+            "--model",
+            "m",
+            "--request-count",
+            "3",
+            "--output-artifact-dir",
+            "results",
+        ];
+        let ended = run(&place, &[&common, &flags[..]].concat()).expect(1);
+        assert!(
+            place.path("results/profile_export_aiperf.json").exists(),
+            "{}",
+            ended.stderr
+        );
+        assert_clean(&format!("{flags:?}"), &place, &ended);
+        // Beside a mistake.
+        let ended = run(
+            &place,
+            &[&common, &flags[..], &["--concurrency", "0", "--overwrite"]].concat(),
+        )
+        .expect(2);
+        assert_clean(&format!("{flags:?} and a mistake"), &place, &ended);
+    }
+    let seen = seen.lock().expect("no client panics").concat();
+    let sent = found_in(seen.as_bytes());
+    for canary in [
+        "zq1KEY",
+        "zq2XAPI",
+        "zq3COOKIE",
+        "zq7QUERY",
+        "zq8EXTRA",
+        &base64("zq5USER:zq6PASS"),
+    ] {
+        assert!(
+            sent.iter().any(|found| found == canary),
+            "{canary} was never sent, only {sent:?}"
+        );
+    }
+    // A mistake in the credential itself.
+    for flags in [
+        ["--url", "ftp://zq5USER:zq6PASS@h"],
+        ["--api-key", "zq1KEY\n"],
+        ["-H", "Bad Name: zq2XAPI"],
+        ["-H", "X-Api-Key zq2XAPI"],
+    ] {
+        let place = Workplace::new("");
+        let ended = run(
+            &place,
+            &[&["profile", "--model", "m", "--request-count", "3"], &flags[..]].concat(),
+        )
+        .expect(2);
+        assert_clean(&format!("{flags:?}"), &place, &ended);
+    }
+}
