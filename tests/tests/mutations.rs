@@ -192,9 +192,9 @@ fn any_config_is_read_or_refused_with_places() {
     hold_against("config", corpus, fuzzable::config);
 }
 
-/// Files of up to 4 MiB that cost more than their size if they can.
+/// Files of up to a megabyte that cost more than their size if they can.
 fn made_to_hurt() -> Vec<(&'static str, String)> {
-    let size = 4_000_000;
+    let size = 1_000_000;
     let fill = |piece: &str| piece.repeat(size / piece.len());
     let numbered =
         |piece: &str, count: usize| -> String { (0..count).map(|at| piece.replace('#', &at.to_string())).collect() };
@@ -221,7 +221,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
         ("returns", fill("\r")),
         ("comments", fill("#\n")),
         ("documents", fill("---\n")),
-        ("anchors", numbered("a#: &a# x\n", 150_000)),
+        ("anchors", numbered("a#: &a# x\n", 40_000)),
         (
             "aliases of one text",
             format!("a: &a xxxxxxxxxxxxxxxx\nb: [{}]\n", fill("*a, ")),
@@ -231,45 +231,45 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
             format!(
                 "a: &a {{{}}}\nb: {{<<: [{}*a]}}\n",
                 numbered("k#: 1, ", 1_000),
-                "*a, ".repeat(200_000)
+                "*a, ".repeat(50_000)
             ),
         ),
-        ("keys, all unknown", numbered("k#: 1\n", 150_000)),
+        ("keys, all unknown", numbered("k#: 1\n", 40_000)),
         ("keys, all the same", fill("a: 1\n")),
         (
             "references",
-            whole("", &format!(", extra: {{a: [{}]}}", "\"${NOPE:x}\", ".repeat(150_000))),
+            whole("", &format!(", extra: {{a: [{}]}}", "\"${NOPE:x}\", ".repeat(40_000))),
         ),
         (
             "references in one value",
-            whole("", &format!(", extra: {{a: \"{}\"}}", "${N:x}".repeat(600_000))),
+            whole("", &format!(", extra: {{a: \"{}\"}}", "${N:x}".repeat(150_000))),
         ),
         (
             "references that are not closed",
-            whole("", &format!(", extra: {{a: \"{}\"}}", "${".repeat(1_500_000))),
+            whole("", &format!(", extra: {{a: \"{}\"}}", "${".repeat(400_000))),
         ),
         (
             "references to a long variable",
-            whole("", &format!(", extra: {{a: [{}]}}", "\"${LONG}\", ".repeat(100_000))),
+            whole("", &format!(", extra: {{a: [{}]}}", "\"${LONG}\", ".repeat(25_000))),
         ),
         (
             "mistakes on one line",
-            whole("", &format!(", extra: {{a: [{}]}}", "010, ".repeat(150_000))),
+            whole("", &format!(", extra: {{a: [{}]}}", "010, ".repeat(40_000))),
         ),
         (
             "mistakes on many lines",
-            whole("", &format!(", extra: {{a: [{}]}}", "010,\n   ".repeat(150_000))),
+            whole("", &format!(", extra: {{a: [{}]}}", "010,\n   ".repeat(40_000))),
         ),
         (
             "credentials on one line",
             whole(
                 "",
-                &format!(", extra: {{token: [{}010]}}", numbered("secret#, ", 150_000)),
+                &format!(", extra: {{token: [{}010]}}", numbered("secret#, ", 40_000)),
             ),
         ),
         (
             "headers",
-            whole("", &format!(", headers: {{{}}}", numbered("X-#: a, ", 150_000))),
+            whole("", &format!(", headers: {{{}}}", numbered("X-#: a, ", 40_000))),
         ),
         (
             "phases",
@@ -277,7 +277,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
                 "{head}}}{tail}  phases:\n{}",
                 numbered(
                     "    - {name: p#, kind: profiling, type: concurrency, requests: 4}\n",
-                    15_000
+                    4_000
                 )
             ),
         ),
@@ -285,14 +285,14 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
             "phases of one name",
             format!(
                 "{head}}}{tail}  phases:\n{}",
-                "    - {name: p, kind: profiling, type: concurrency, requests: 4}\n".repeat(15_000)
+                "    - {name: p, kind: profiling, type: concurrency, requests: 4}\n".repeat(4_000)
             ),
         ),
         (
             "points of a rate",
             format!(
                 "{head}}}{tail}  phases: [{{name: profiling, type: poisson, requests: 4, rate_series: [{}]}}]\n",
-                numbered("{time_s: #, qps: 1}, ", 60_000)
+                numbered("{time_s: #, qps: 1}, ", 15_000)
             ),
         ),
         (
@@ -300,7 +300,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
             whole(
                 &format!(
                     "sweep: {{type: grid, parameters: {{{}}}}}\n",
-                    numbered("variables.v#: [1], ", 60_000)
+                    numbered("variables.v#: [1], ", 15_000)
                 ),
                 "",
             ),
@@ -310,7 +310,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
             whole(
                 &format!(
                     "sweep: {{type: grid, parameters: {{requests: [{}]}}}}\n",
-                    numbered("#, ", 150_000)
+                    numbered("#, ", 40_000)
                 ),
                 "",
             ),
@@ -348,7 +348,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
         (
             "templates",
             whole(
-                &format!("variables: {{{}}}\n", numbered("v#: \"{{ w }}\", ", 90_000)),
+                &format!("variables: {{{}}}\n", numbered("v#: \"{{ w }}\", ", 25_000)),
                 "",
             ),
         ),
@@ -369,7 +369,7 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
                 &format!(
                     ", extra: {{a: [{}{}]}}",
                     "\"{{ v }}\", ".repeat(900),
-                    "1, ".repeat(150_000)
+                    "1, ".repeat(40_000)
                 ),
             ),
         ),
@@ -377,29 +377,29 @@ fn made_to_hurt() -> Vec<(&'static str, String)> {
             "one long template",
             whole(
                 "variables: {v: 1}\n",
-                &format!(", extra: {{a: \"{}\"}}", "{{ v }}".repeat(500_000)),
+                &format!(", extra: {{a: \"{}\"}}", "{{ v }}".repeat(100_000)),
             ),
         ),
         (
             "a deep template",
             whole(
                 "variables: {v: 1}\n",
-                &format!(", extra: {{a: \"{{{{ {}v }}}}\"}}", "(".repeat(1_000_000)),
+                &format!(", extra: {{a: \"{{{{ {}v }}}}\"}}", "(".repeat(300_000)),
             ),
         ),
         (
             "a number of a million digits",
-            whole("", &format!(", timeout: {}", "9".repeat(1_000_000))),
+            whole("", &format!(", timeout: {}", "9".repeat(300_000))),
         ),
         (
             "a duration of many units",
-            whole("", &format!(", timeout: {}", "1h".repeat(1_000_000))),
+            whole("", &format!(", timeout: {}", "1h".repeat(300_000))),
         ),
         (
             "a URL of dots",
             format!(
                 "benchmark:\n  model: m\n  endpoint: {{url: \"http://{}\"}}{tail}{load}",
-                "a.".repeat(1_000_000)
+                "a.".repeat(300_000)
             ),
         ),
     ]

@@ -14,8 +14,8 @@ use super::{base64::base64, scalar};
 /// Shortest value that is masked wherever it turns up: a shorter one is part of too many words.
 const SHORTEST: usize = 6;
 
-/// Most values that are masked: every text is searched for each.
-const MOST: usize = 1000;
+/// Most values that are masked, the longest ones: every text is searched for each.
+const MOST: usize = 200;
 
 /// The credentials of a config.
 #[derive(Debug, Clone, Default)]

@@ -7,6 +7,9 @@ use super::tree::Position;
 /// Widest piece of a source line in an excerpt.
 const WIDTH: usize = 100;
 
+/// Longest line that is shown in part, in bytes. Longer ones were made by programs, and the place says all.
+const LONGEST_LINE: usize = 20_000;
+
 /// A file as far as messages need it.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -104,6 +107,9 @@ impl<'a> Excerpts<'a> {
 
 impl Line {
     fn of(source: &Source, number: u32, raw: &str) -> Option<Self> {
+        if raw.len() > LONGEST_LINE {
+            return None;
+        }
         // Control characters would move the caret or the terminal.
         let chars: Vec<char> = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if source.places.is_none() && is_suspicious_line(raw) {

@@ -13,7 +13,7 @@ use super::diagnostic::{Sink, quote, visible};
 use super::jinja::{Fault, Language, Names};
 use super::parse::MAX_BYTES;
 use super::secret::{REDACTED, is_secret_path};
-use super::tree::{Node, Position, Scalar, Style, Value};
+use super::tree::{Node, Position, Scalar, Style, Value, entry_of};
 
 /// Most templates in a file: each pass over them builds their context anew.
 const MAX_TEMPLATES: usize = 1_000;
@@ -70,7 +70,7 @@ pub(super) fn render(
         return (document.body, document.variables);
     }
     if pending.len() > MAX_TEMPLATES {
-        let message = format!("found {} templates; allowed: at most {MAX_TEMPLATES}", pending.len());
+        let message = format!("found more than {MAX_TEMPLATES} templates; allowed: at most {MAX_TEMPLATES}");
         sink.report(pending[MAX_TEMPLATES].at, &pending[MAX_TEMPLATES].path, message);
         return (document.body, document.variables);
     }
@@ -103,7 +103,7 @@ pub(super) fn render(
             break;
         }
         let names = Names::new(document.context());
-        for template in &ready {
+        let fill = |template: &Pending| {
             let value = match language.fill(&template.text, &names, room) {
                 Ok(text) => {
                     room -= text.len();
@@ -122,8 +122,10 @@ pub(super) fn render(
                     Value::Faulty
                 }
             };
-            document.put(template, value);
-        }
+            Node::new(template.at, template.at, value)
+        };
+        let values: Vec<Rc<Node>> = ready.iter().map(fill).collect();
+        document.put_all(&ready, &values);
     }
     if !pending.is_empty() {
         report_waiting(&pending, sink);
@@ -243,6 +245,10 @@ impl Pending {
 
 /// Finds the templates below a value.
 fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str, found: &mut Vec<Pending>) {
+    // One too many says it all; each of the others would be looked up in the tree for nothing.
+    if found.len() > MAX_TEMPLATES {
+        return;
+    }
     match &node.value {
         // What was typed after a flag is meant as it is.
         Value::Scalar(_) if node.start.flag().is_some() => {}
@@ -320,6 +326,21 @@ fn item_name(item: &Node) -> Option<String> {
 }
 
 impl Document {
+    /// Puts the values of templates, which are in the order of the document, in their places.
+    fn put_all(&mut self, templates: &[Pending], values: &[Rc<Node>]) {
+        let changes = |is_variable: bool| -> Vec<(&[Step], &Rc<Node>)> {
+            let pairs = templates.iter().zip(values);
+            pairs
+                .filter(|(template, _)| template.is_variable == is_variable)
+                .map(|(template, value)| (template.steps.as_slice(), value))
+                .collect()
+        };
+        self.body = replaced(&self.body, &changes(false), 0);
+        if let Some(variables) = &self.variables {
+            self.variables = Some(replaced(variables, &changes(true), 0));
+        }
+    }
+
     fn put(&mut self, template: &Pending, value: Value) {
         let at = template.at;
         let node = Node::new(at, at, value);
@@ -347,6 +368,42 @@ impl Document {
         }
         Json::Object(names)
     }
+}
+
+/// A copy of `node` with other values where the steps of `changes` lead from `depth` on. One walk for all of them: a copy for each would take the length
+/// of the lists around it each time.
+fn replaced(node: &Rc<Node>, changes: &[(&[Step], &Rc<Node>)], depth: usize) -> Rc<Node> {
+    let Some((steps, value)) = changes.first() else {
+        return Rc::clone(node);
+    };
+    if steps.len() == depth {
+        return Rc::clone(value);
+    }
+    let below = changes.chunk_by(|(one, _), (other, _)| one[depth] == other[depth]);
+    let value = match &node.value {
+        Value::Sequence(items) => {
+            let mut items = items.clone();
+            for group in below {
+                if let Step::Item(index) = group[0].0[depth] {
+                    items[index] = replaced(&items[index], group, depth + 1);
+                }
+            }
+            Value::Sequence(items)
+        }
+        Value::Mapping(entries) => {
+            let mut entries = entries.clone();
+            for group in below {
+                if let Step::Key(key) = &group[0].0[depth]
+                    && let Some(at) = entry_of(&entries, key)
+                {
+                    entries[at].value = replaced(&entries[at].value, group, depth + 1);
+                }
+            }
+            Value::Mapping(entries)
+        }
+        Value::Scalar(_) | Value::Faulty => unreachable!("steps lead through collections"),
+    };
+    Node::made(node, value)
 }
 
 /// A value in which lists of named mappings are mappings by name.
