@@ -189,10 +189,12 @@ impl LoadedCore {
             connects_in_flight: connects_in_flight(1),
             connection_reuse: plan.endpoint.connection_reuse,
             tls: Vec::new(),
+            kind: plan.endpoint.kind,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),
             journal: BlockWriter::new(CoreId(0), journal.queue()),
+            judge: None,
             keep_successes: true,
         };
         limits::raise_descriptor_limit(core_plan.connections as u64 + 128);

@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use crate::config;
 use crate::dataset::{FileFormat, FileOptions, read_bytes};
-use crate::http::{Feed, HttpError, ResponseReader, ScratchPool};
+use crate::http::{Feed, HttpError, Protocol, ResponseReader, ScratchPool};
 use crate::journal::{Reader, block_of};
 use crate::record;
 
@@ -61,10 +61,11 @@ pub fn http(bytes: &[u8]) {
     let Some((&seed, wire)) = bytes.split_first() else {
         return;
     };
-    let whole = facts(wire, usize::MAX);
-    assert_eq!(facts(wire, 1), whole, "byte by byte");
+    let protocol = protocol(seed);
+    let whole = facts(protocol, wire, usize::MAX);
+    assert_eq!(facts(protocol, wire, 1), whole, "byte by byte");
     let size = 2 + usize::from(seed % 61);
-    assert_eq!(facts(wire, size), whole, "{size} bytes at a time");
+    assert_eq!(facts(protocol, wire, size), whole, "{size} bytes at a time");
 }
 
 /// The body of an event stream, plain and in chunks: the same facts.
@@ -85,10 +86,27 @@ pub fn sse(bytes: &[u8]) {
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    let expected = facts(&plain, usize::MAX);
-    assert_eq!(facts(&plain, 1), expected, "byte by byte");
-    assert_eq!(facts(&chunked, usize::MAX), expected, "in chunks");
-    assert_eq!(facts(&chunked, 7), expected, "in chunks, split");
+    let protocol = protocol(seed);
+    let expected = facts(protocol, &plain, usize::MAX);
+    assert_eq!(facts(protocol, &plain, 1), expected, "byte by byte");
+    assert_eq!(facts(protocol, &chunked, usize::MAX), expected, "in chunks");
+    assert_eq!(facts(protocol, &chunked, 7), expected, "in chunks, split");
+}
+
+const PROTOCOLS: [Protocol; 8] = [
+    Protocol::Chat,
+    Protocol::Completions,
+    Protocol::Responses,
+    Protocol::Messages,
+    Protocol::Embeddings,
+    Protocol::CohereRankings,
+    Protocol::TeiRankings,
+    Protocol::NimRankings,
+];
+
+/// The API that the first byte chooses.
+fn protocol(seed: u8) -> Protocol {
+    PROTOCOLS[usize::from(seed) % PROTOCOLS.len()]
 }
 
 /// What two answers on one connection come to.
@@ -109,9 +127,9 @@ struct Answer {
     error: Option<HttpError>,
 }
 
-fn facts(wire: &[u8], size: usize) -> Facts {
+fn facts(protocol: Protocol, wire: &[u8], size: usize) -> Facts {
     let mut pool = ScratchPool::new(2, 1 << 12);
-    let mut reader = ResponseReader::new();
+    let mut reader = ResponseReader::new(protocol);
     let mut rest = wire;
     let mut answers = Vec::new();
     for _ in 0..2 {

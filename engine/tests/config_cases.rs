@@ -191,6 +191,14 @@ fn a_refused_case_is_refused_for_its_own_reason() {
             "did you mean `concurrency`, which is on line 15 already?",
         ),
         ("invalid/profiler_stop_no_slash.yaml", "such as /stop_profile"),
+        (
+            "invalid/slos_unknown_metric.yaml",
+            "unknown metric `made_up_metric`; allowed: request_latency, ",
+        ),
+        (
+            "invalid/slos_stream_metric_without_streaming.yaml",
+            "the endpoint does not stream",
+        ),
     ];
     for (file, heart) in expected {
         let mistakes = resolve(&cases_directory().join(file)).expect_err(file);
@@ -199,6 +207,12 @@ fn a_refused_case_is_refused_for_its_own_reason() {
         };
         assert!(mistake.message.contains(heart), "{mistakes}");
     }
+}
+
+#[test]
+fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
+    let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(plan.slos.len(), 3);
 }
 
 #[test]

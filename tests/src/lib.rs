@@ -13,6 +13,7 @@ pub mod binary;
 pub mod books;
 pub mod cells;
 pub mod configured;
+pub mod hurtful;
 pub mod isolation;
 pub mod mutate;
 pub mod peak;

@@ -10,7 +10,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
-    ReadinessMode, ReadinessPlan, ResetHook, Target, Verification,
+    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, Verification,
 };
 use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -51,6 +51,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    slos: Vec<Slo>,
     tls: Option<Verification>,
 }
 
@@ -86,6 +87,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            slos: Vec::new(),
             tls: None,
         }
     }
@@ -291,6 +293,13 @@ impl Scenario {
         self
     }
 
+    /// A threshold that good requests meet.
+    #[must_use]
+    pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
+        self.slos.push(Slo { metric, threshold });
+        self
+    }
+
     /// Speaks TLS, and verifies the server like this.
     #[must_use]
     pub fn tls(mut self, verification: Verification) -> Self {
@@ -346,11 +355,13 @@ impl Scenario {
             .map(|(address, path)| self.target(*address, path))
             .collect();
         let inputs = RenderInputs {
+            kind: EndpointKind::Chat,
             targets: &targets,
             model: MODEL,
             streaming: self.streaming,
             close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
+            use_server_token_count: false,
             headers: &self.headers,
             session_header: None,
             extra: &Map::new(),
@@ -385,6 +396,7 @@ impl Scenario {
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),
+            slos: self.slos.clone(),
             artifacts: ArtifactPlan {
                 directory,
                 overwrite: self.overwrite,

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use ringload_engine::fuzzable;
 use ringload_tests::PATIENCE;
+use ringload_tests::hurtful;
 use ringload_tests::mutate::Corpus;
 use ringload_tests::sys::heap::Gauged;
 
@@ -192,223 +193,10 @@ fn any_config_is_read_or_refused_with_places() {
     hold_against("config", corpus, fuzzable::config);
 }
 
-/// Files of up to a megabyte that cost more than their size if they can.
-fn made_to_hurt() -> Vec<(&'static str, String)> {
-    let size = 1_000_000;
-    let fill = |piece: &str| piece.repeat(size / piece.len());
-    let numbered =
-        |piece: &str, count: usize| -> String { (0..count).map(|at| piece.replace('#', &at.to_string())).collect() };
-    let head = "benchmark:\n  model: m\n  endpoint: {url: \"http://h:1\"";
-    let tail = "\n  dataset: {entries: 4, isl: 16}\n";
-    let load = "  phases: [{name: load, kind: profiling, type: concurrency, requests: 4}]\n";
-    let whole = |envelope: &str, extra: &str| format!("{envelope}{head}{extra}}}{tail}{load}");
-    vec![
-        ("open brackets", fill("[")),
-        ("open braces", fill("{a: ")),
-        ("dashes", fill("- ")),
-        ("question marks", fill("? ")),
-        ("one long key", format!("{}: 1\n", "k".repeat(size))),
-        (
-            "one long value",
-            whole("", &format!(", extra: {{a: {}}}", "x".repeat(size))),
-        ),
-        (
-            "one long quoted value that never ends",
-            format!("a: \"{}", "x".repeat(size)),
-        ),
-        ("spaces", fill(" ")),
-        ("tabs", fill("\t")),
-        ("returns", fill("\r")),
-        ("comments", fill("#\n")),
-        ("documents", fill("---\n")),
-        ("anchors", numbered("a#: &a# x\n", 40_000)),
-        (
-            "aliases of one text",
-            format!("a: &a xxxxxxxxxxxxxxxx\nb: [{}]\n", fill("*a, ")),
-        ),
-        (
-            "merges of one mapping",
-            format!(
-                "a: &a {{{}}}\nb: {{<<: [{}*a]}}\n",
-                numbered("k#: 1, ", 1_000),
-                "*a, ".repeat(50_000)
-            ),
-        ),
-        ("keys, all unknown", numbered("k#: 1\n", 40_000)),
-        ("keys, all the same", fill("a: 1\n")),
-        (
-            "references",
-            whole("", &format!(", extra: {{a: [{}]}}", "\"${NOPE:x}\", ".repeat(40_000))),
-        ),
-        (
-            "references in one value",
-            whole("", &format!(", extra: {{a: \"{}\"}}", "${N:x}".repeat(150_000))),
-        ),
-        (
-            "references that are not closed",
-            whole("", &format!(", extra: {{a: \"{}\"}}", "${".repeat(400_000))),
-        ),
-        (
-            "references to a long variable",
-            whole("", &format!(", extra: {{a: [{}]}}", "\"${LONG}\", ".repeat(25_000))),
-        ),
-        (
-            "mistakes on one line",
-            whole("", &format!(", extra: {{a: [{}]}}", "010, ".repeat(40_000))),
-        ),
-        (
-            "mistakes on many lines",
-            whole("", &format!(", extra: {{a: [{}]}}", "010,\n   ".repeat(40_000))),
-        ),
-        (
-            "credentials on one line",
-            whole(
-                "",
-                &format!(", extra: {{token: [{}010]}}", numbered("secret#, ", 40_000)),
-            ),
-        ),
-        (
-            "headers",
-            whole("", &format!(", headers: {{{}}}", numbered("X-#: a, ", 40_000))),
-        ),
-        (
-            "phases",
-            format!(
-                "{head}}}{tail}  phases:\n{}",
-                numbered(
-                    "    - {name: p#, kind: profiling, type: concurrency, requests: 4}\n",
-                    4_000
-                )
-            ),
-        ),
-        (
-            "phases of one name",
-            format!(
-                "{head}}}{tail}  phases:\n{}",
-                "    - {name: p, kind: profiling, type: concurrency, requests: 4}\n".repeat(4_000)
-            ),
-        ),
-        (
-            "points of a rate",
-            format!(
-                "{head}}}{tail}  phases: [{{name: profiling, type: poisson, requests: 4, rate_series: [{}]}}]\n",
-                numbered("{time_s: #, qps: 1}, ", 15_000)
-            ),
-        ),
-        (
-            "parameters of a sweep",
-            whole(
-                &format!(
-                    "sweep: {{type: grid, parameters: {{{}}}}}\n",
-                    numbered("variables.v#: [1], ", 15_000)
-                ),
-                "",
-            ),
-        ),
-        (
-            "values of a sweep",
-            whole(
-                &format!(
-                    "sweep: {{type: grid, parameters: {{requests: [{}]}}}}\n",
-                    numbered("#, ", 40_000)
-                ),
-                "",
-            ),
-        ),
-        (
-            "cells of a sweep",
-            whole(
-                &format!(
-                    "sweep: {{type: grid, parameters: {{requests: [{0}], concurrency: [{0}], sessions: [{0}]}}}}\n",
-                    numbered("1#, ", 1_000)
-                ),
-                "",
-            ),
-        ),
-        (
-            "wrong paths of a sweep",
-            whole(
-                &format!(
-                    "sweep: {{type: grid, parameters: {{{}}}}}\n",
-                    numbered("phases.p#.rate: [1], ", 99)
-                ),
-                "",
-            ),
-        ),
-        (
-            "scenarios",
-            whole(
-                &format!(
-                    "sweep: {{type: scenarios, runs: [{}]}}\n",
-                    numbered("{name: s#}, ", 9_999)
-                ),
-                "",
-            ),
-        ),
-        (
-            "templates",
-            whole(
-                &format!("variables: {{{}}}\n", numbered("v#: \"{{ w }}\", ", 25_000)),
-                "",
-            ),
-        ),
-        (
-            "templates that use all others",
-            whole(
-                &format!(
-                    "variables: {{{}}}\n",
-                    numbered(&format!("v#: \"{{{{ {} }}}}\", ", "v1 + v2 + ".repeat(300)), 900)
-                ),
-                "",
-            ),
-        ),
-        (
-            "templates in a long list",
-            whole(
-                "variables: {v: 1}\n",
-                &format!(
-                    ", extra: {{a: [{}{}]}}",
-                    "\"{{ v }}\", ".repeat(900),
-                    "1, ".repeat(40_000)
-                ),
-            ),
-        ),
-        (
-            "one long template",
-            whole(
-                "variables: {v: 1}\n",
-                &format!(", extra: {{a: \"{}\"}}", "{{ v }}".repeat(100_000)),
-            ),
-        ),
-        (
-            "a deep template",
-            whole(
-                "variables: {v: 1}\n",
-                &format!(", extra: {{a: \"{{{{ {}v }}}}\"}}", "(".repeat(300_000)),
-            ),
-        ),
-        (
-            "a number of a million digits",
-            whole("", &format!(", timeout: {}", "9".repeat(300_000))),
-        ),
-        (
-            "a duration of many units",
-            whole("", &format!(", timeout: {}", "1h".repeat(300_000))),
-        ),
-        (
-            "a URL of dots",
-            format!(
-                "benchmark:\n  model: m\n  endpoint: {{url: \"http://{}\"}}{tail}{load}",
-                "a.".repeat(300_000)
-            ),
-        ),
-    ]
-}
-
 #[test]
 fn files_made_to_hurt_cost_no_more_than_their_size() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for (name, text) in made_to_hurt() {
+    for (name, text) in hurtful::configs() {
         let (before, begin) = (Gauged::begin(), Instant::now());
         fuzzable::config(text.as_bytes());
         let (taken, elapsed) = (Gauged::peak() - before, begin.elapsed());
@@ -431,7 +219,7 @@ fn any_answer_means_the_same_however_it_is_split() {
     let whole = r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
     let sized = |status: &str, kind: &str, body: &str| {
         format!(
-            "\u{1}HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+            "\u{8}HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
     };
@@ -442,7 +230,7 @@ fn any_answer_means_the_same_however_it_is_split() {
             .map(|part| format!("{:x};n\r\n{}\r\n", part.len(), String::from_utf8_lossy(part)))
             .collect();
         format!(
-            "\u{1}HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\nT: r\r\n\r\n",
+            "\u{8}HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\nT: r\r\n\r\n",
             parts.concat()
         )
     };
@@ -453,10 +241,10 @@ fn any_answer_means_the_same_however_it_is_split() {
         sized("200 OK", "text/event-stream", &broken),
         chunked(&stream),
         format!(
-            "\u{1}HTTP/1.1 103 Early\r\nLink: x\r\n\r\n{}",
-            sized("200 OK", "application/json", whole).trim_start_matches('\u{1}')
+            "\u{8}HTTP/1.1 103 Early\r\nLink: x\r\n\r\n{}",
+            sized("200 OK", "application/json", whole).trim_start_matches('\u{8}')
         ),
-        "\u{1}HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nuntil the end".to_owned(),
+        "\u{8}HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nuntil the end".to_owned(),
     ];
     let corpus = Corpus {
         seeds: seeds.map(String::into_bytes).to_vec(),
@@ -499,7 +287,7 @@ fn any_answer_means_the_same_however_it_is_split() {
         limit: 16 << 10,
     };
     hold_against("http", corpus, fuzzable::http);
-    let body = |text: String| [b"\x05".as_slice(), text.as_bytes()].concat();
+    let body = |text: String| [b"\x08".as_slice(), text.as_bytes()].concat();
     let corpus = Corpus {
         seeds: vec![
             body(stream.clone()),

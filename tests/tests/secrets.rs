@@ -216,6 +216,22 @@ fn a_run_that_passes_shows_no_credential() {
     let ended = profile(&place, &[]).expect(0);
     assert!(place.path("results/profile_export.jsonl").exists() && place.path("results/inputs.json").exists());
     assert_clean("a run that passes", &place, &ended);
+    for arguments in [
+        &["config", "validate", "test.yaml"][..],
+        &["config", "validate", "--format", "json", "test.yaml"],
+        &["config", "expand", "test.yaml"],
+        &[
+            "profile",
+            "--config",
+            "test.yaml",
+            "--dry-run",
+            "--output-artifact-dir",
+            "dry",
+        ],
+    ] {
+        let ended = run(&place, arguments).expect(0);
+        assert_clean(&format!("{arguments:?}"), &place, &ended);
+    }
     // Flags carry credentials too.
     let path = "/reset_prefix_cache?token=zq9HOOK";
     let ended = profile(&place, &["--overwrite", "--reset-kv-cache-path", path]).expect(0);
@@ -324,6 +340,7 @@ fn mistakes_beside_a_credential_do_not_show_it() {
         let place = Workplace::new(&text);
         for arguments in [
             &["config", "validate", "test.yaml"][..],
+            &["config", "validate", "--format", "json", "test.yaml"],
             &["profile", "--config", "test.yaml"],
         ] {
             let ended = run(&place, arguments);

@@ -58,6 +58,12 @@ impl Bounds {
         ..Self::POSITIVE
     };
 
+    /// Any number but infinity.
+    pub(super) const FINITE: Self = Self {
+        min: f64::MIN,
+        ..Self::NOT_NEGATIVE
+    };
+
     pub(super) const fn or_infinity(self) -> Self {
         Self {
             infinity_is_allowed: true,
@@ -79,6 +85,7 @@ impl Bounds {
 
     fn describe(&self) -> String {
         let mut text = match (self.min_is_allowed, self.max < f64::MAX) {
+            (true, false) if self.min == f64::MIN => "that is finite".to_owned(),
             (true, true) => format!("from {} to {}", self.min, self.max),
             (true, false) => format!("of at least {}", self.min),
             (false, true) => format!("above {} and up to {}", self.min, self.max),
@@ -327,6 +334,15 @@ impl<'t> Field<'t> {
         Some(section)
     }
 
+    /// Whether this is a list or mapping without anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.node.value {
+            Value::Sequence(items) => items.is_empty(),
+            Value::Mapping(entries) => entries.is_empty(),
+            Value::Scalar(_) | Value::Faulty => false,
+        }
+    }
+
     /// Whether this is a mapping that has `key`, in either spelling.
     pub(super) fn has_key(&self, key: &str) -> bool {
         matches!(&self.node.value, Value::Mapping(entries) if entries.iter().any(|entry| snake_case(&entry.key) == key))
@@ -466,6 +482,11 @@ impl<'t> Section<'t> {
     pub(super) fn report(&self, key: &'static str, message: impl Into<String>) {
         let at = self.key_at(key).unwrap_or(self.start);
         self.sink.report(at, &child_path(&self.path, key), message);
+    }
+
+    /// Says something about a key that is no mistake.
+    pub(super) fn warn(&self, key: &'static str, warning: &str) {
+        self.sink.warn(format!("{}: {warning}", child_path(&self.path, key)));
     }
 
     /// Reports the second of two keys that exclude each other. Null counts as written.

@@ -17,12 +17,14 @@ mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod endpoint_type;
 mod fixed_schedule;
 mod flags;
 mod free;
 mod headers;
 mod hooks;
 mod jinja;
+mod json_schema;
 mod limits;
 mod merge;
 mod models;
@@ -39,7 +41,9 @@ mod schema;
 mod secret;
 mod secrets;
 mod server_preset;
+mod slos;
 mod source;
+mod span;
 mod substitute;
 mod suite;
 mod sweep;
@@ -54,13 +58,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
-pub use dataset::{Dataset, Delay, Length, Sampling};
+pub use dataset::{Dataset, Delay, Length, Rankings, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use endpoint_type::EndpointType;
 pub use fixed_schedule::ScheduleWindow;
 pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use json_schema::json_schema;
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
@@ -69,6 +75,7 @@ pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
 pub use server_preset::ServerPreset;
+pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
@@ -83,6 +90,7 @@ pub(crate) use secret::{REDACTED, is_credential_header, masked};
 pub use secrets::Secrets;
 pub(crate) use url::Scheme;
 
+use adaptive::Judged;
 use decode::{Field, Section};
 use diagnostic::Sink;
 use flags::{Overlaid, overlay};
@@ -106,6 +114,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// How progress shows.
     pub ui: Option<Ui>,
     /// The tokenizer's name.
@@ -143,6 +153,7 @@ struct Body {
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
 }
@@ -180,7 +191,9 @@ fn envelope(input: &Input<'_>, source: &Arc<Source>, sink: &Sink) -> Option<Suit
         None => (root.get("benchmark").filter(|node| !node.is_null()), "benchmark"),
     };
     let overlaid = body.map(|body| {
-        if input.flags.is_empty() && input.has_file {
+        // What is no mapping is a mistake of the file, and flags would hide it.
+        let is_mapping = matches!(body.value, Value::Mapping(_));
+        if !is_mapping || (input.flags.is_empty() && input.has_file) {
             Overlaid::bare(envelope_node, body)
         } else {
             overlay(envelope_node, body, input.flags, input.has_file, sink)
@@ -227,9 +240,17 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let endpoint = section
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
-    let dataset = dataset::decode(section);
+    let dataset = dataset::decode(
+        section,
+        endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
+    );
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
-    let phases = phases::decode(section, streaming);
+    let slos = slos::decode(section, streaming);
+    let judged = Judged {
+        streaming,
+        has_slos: slos::are_written(section),
+    };
+    let phases = phases::decode(section, judged);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
@@ -241,6 +262,7 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         dataset: dataset?,
         phases,
         artifacts,
+        slos,
         ui,
         tokenizer,
     })

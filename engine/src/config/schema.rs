@@ -99,6 +99,7 @@ pub(super) static BENCHMARK: Schema = Schema {
         "profiling",
         "warmup",
         "artifacts",
+        "slos",
         "runtime",
         "tokenizer",
         "logging",
@@ -107,7 +108,6 @@ pub(super) static BENCHMARK: Schema = Schema {
         "network_latency",
     ],
     refused: &[
-        refused("slos", EMPTY),
         refused("metrics", EMPTY),
         refused("otel", NEVER),
         refused("mlflow", NEVER),
@@ -203,6 +203,7 @@ pub(super) static DATASET: Schema = Schema {
         "records",
         "format",
         "block_size",
+        "rankings",
     ],
     refused: &[
         refused("system_prompt", NEVER),
@@ -211,7 +212,6 @@ pub(super) static DATASET: Schema = Schema {
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
-        refused("rankings", NEVER),
         refused("dataset", NEVER),
         refused("hf_subset", NEVER),
         refused("filters", NEVER),
@@ -238,6 +238,12 @@ pub(super) static PROMPTS: Schema = Schema {
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static RANKINGS: Schema = Schema {
+    place: "benchmark.dataset.rankings",
+    keys: &["passages", "passage_tokens", "query_tokens"],
+    refused: &[],
 };
 
 pub(super) static LENGTH: Schema = Schema {

@@ -37,7 +37,8 @@ fn bare(name: &str) -> String {
 /// Whether a key of this name holds a credential.
 pub(crate) fn is_credential_name(name: &str) -> bool {
     let bare = bare(name);
-    CREDENTIAL_ENDINGS.iter().any(|ending| bare.ends_with(ending))
+    // `time_to_first_token` and its like are metrics.
+    !bare.starts_with("timeto") && CREDENTIAL_ENDINGS.iter().any(|ending| bare.ends_with(ending))
 }
 
 /// Whether a header or a parameter of a query of this name holds a credential.
@@ -134,6 +135,31 @@ pub(super) fn find_secrets(root: &Node) -> Vec<(Position, Position)> {
     found
 }
 
+/// The keys whose values were masked when a config was saved, as in `benchmark.endpoint.api_key`. The mask would be sent in place of the secret.
+pub(super) fn find_masks(root: &Node) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_masks(root, "", &mut found);
+    found
+}
+
+fn collect_masks(node: &Node, path: &str, found: &mut Vec<String>) {
+    match &node.value {
+        Value::Scalar(scalar) if scalar.text.contains(REDACTED) => found.push(path.to_owned()),
+        Value::Scalar(_) | Value::Faulty => {}
+        Value::Sequence(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect_masks(item, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Mapping(entries) => {
+            for entry in entries {
+                let separator = if path.is_empty() { "" } else { "." };
+                collect_masks(&entry.value, &format!("{path}{separator}{}", entry.key), found);
+            }
+        }
+    }
+}
+
 fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
     match &node.value {
         Value::Scalar(scalar) if secret || is_secret_url(&scalar.text) => found.push((node.start, node.end)),
@@ -177,12 +203,29 @@ mod tests {
         for name in [
             "use_server_token_count",
             "use_legacy_max_tokens",
+            "time_to_first_token",
             "tokenizer",
             "X-Trace",
             "max_tokens",
             "author",
         ] {
             assert!(!is_credential_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn masks_of_a_saved_config_are_told() {
+        let text = "benchmark:\n  model: m\n  endpoint: {urls: ['http://<redacted>@h/'], headers: {X-Key: <redacted>}}\n  dataset: {isl: 8}\n  \
+                    phases: [{name: profiling, type: concurrency, requests: 1}]\n";
+        let config = super::super::parse("saved.yaml", text.as_bytes(), &|_| None);
+        let warnings = config.expect("the masks are fit to be read").warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in [
+            "benchmark.endpoint.urls[0]",
+            "benchmark.endpoint.headers.X-Key",
+            "put the secrets back",
+        ] {
+            assert!(warnings[0].contains(part), "{warnings:?}");
         }
     }
 

@@ -36,6 +36,11 @@ impl Source {
         &self.file
     }
 
+    /// Its text with one kind of line break.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Its credentials by their values.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.secrets

@@ -194,6 +194,14 @@ pub fn parse_suite_with(
         Some(value)
     };
     let root = text.and_then(|text| parse::parse(text, &noted, &sink));
+    let masks = root.as_deref().map(secret::find_masks).unwrap_or_default();
+    if !masks.is_empty() {
+        sink.warn(format!(
+            "{} holds {} and would be sent so: a saved config has no secrets; put the secrets back",
+            masks.join(", "),
+            secret::REDACTED
+        ));
+    }
     let places = root.as_deref().map(|root| {
         let mut places = secret::find_secrets(root);
         places.append(&mut sink.take_hidden());
@@ -317,7 +325,7 @@ impl Reader<'_> {
         let sink = Sink::default();
         let (body, variables) = draft.apply(body, variables);
         if let Some(field) = swept {
-            self.check_flags(&body, field, &sink);
+            self.check_flags(draft, &body, field, &sink);
         }
         let body = self.overlaid.follow(body);
         let (body, variables) = template::render(&body, variables.as_ref(), &self.names, self.body_path, &sink);
@@ -356,14 +364,14 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A flag for a value that the sweep varies leaves open what was meant.
-    fn check_flags(&self, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
-        for flag in self.overlaid.overridden(varied) {
-            let place = swept.node.start.told();
-            sink.report(
-                flag,
-                "",
-                format!("the sweep ({place}) varies the same value; remove the flag, or the value from the sweep"),
+    fn check_flags(&self, draft: &Draft, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
+        for (flag, steps) in self.overlaid.overridden(varied) {
+            let (path, at) = draft.path_to(steps).unwrap_or(("the same value", swept.node.start));
+            let message = format!(
+                "decides what the sweep varies with {path} ({}); remove the flag, or the value from the sweep",
+                at.told()
             );
+            sink.report(flag, "", message);
         }
     }
 
@@ -405,6 +413,7 @@ fn config(
         dataset: body.dataset,
         phases: body.phases,
         artifacts: body.artifacts,
+        slos: body.slos,
         ui: body.ui,
         tokenizer: body.tokenizer,
         warnings,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
-use super::address::{self, Target};
+use super::address::{self, Step, Target};
 use super::decode::Field;
 use super::diagnostic::quote;
 use super::merge::merge;
@@ -101,6 +101,15 @@ impl Draft {
             }
         }
         (body, variables)
+    }
+}
+
+impl Draft {
+    /// The swept path that decides the value at `steps` of the body, and where it is written.
+    pub(super) fn path_to(&self, steps: &[Step]) -> Option<(&str, Position)> {
+        let target = Target::Benchmark(steps.to_vec());
+        let change = self.changes.iter().find(|change| change.target.overlaps(&target))?;
+        Some((&change.path, change.at))
     }
 }
 
@@ -487,6 +496,9 @@ fn scenario(item: &Field<'_>, index: usize, body: &Rc<Node>) -> Option<Draft> {
     let changed = section
         .node("benchmark")
         .map_or_else(|| Rc::clone(body), |over| merge(body, over));
+    if let Some(field) = section.field("variables") {
+        let _is_a_mapping = field.free_entries("a mapping from names to values")?;
+    }
     let mut values = vec![("scenario".to_owned(), Json::String(name.clone()))];
     let mut changes = Vec::new();
     if let Some(field) = section.field("values") {

@@ -6,11 +6,13 @@ mod adaptive;
 mod document;
 mod endpoint;
 mod field;
+mod kinds;
 mod limits;
 mod phases;
 mod random;
 mod rates;
 mod sections;
+mod slos;
 mod sweep;
 
 /// A complete config whose sections can be replaced.

@@ -15,10 +15,14 @@ mod rate;
 mod readiness;
 pub mod render;
 mod request_image;
+mod resolved;
 mod schedule;
 mod target;
+mod yaml;
 
-pub use crate::config::{ConnectionReuse, ReadinessMode, Secrets};
+pub use crate::config::{
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Secrets, Slo,
+};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -28,7 +32,8 @@ pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
-pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use resolved::SeedChoice;
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
@@ -59,6 +64,8 @@ pub struct Plan {
     pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
@@ -82,13 +89,6 @@ impl Plan {
         let digest = Sha256::digest(format!("{}:{config}", self.seed));
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
-}
-
-/// The kind of inference API that requests speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndpointKind {
-    /// OpenAI chat completions.
-    Chat,
 }
 
 /// How a server proves who it is.

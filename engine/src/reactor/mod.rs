@@ -30,8 +30,8 @@ use std::time::Duration;
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
-use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms, ServerCounts};
+use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
+use crate::record::{CoreWindow, ErrorDetail, Judge, PhaseHistograms, ServerCounts};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::uring::Ring;
@@ -74,6 +74,8 @@ pub(crate) struct CorePlan {
     pub(crate) connection_reuse: ConnectionReuse,
     /// The TLS of its connections by server; empty without.
     pub(crate) tls: Vec<Arc<TlsClient>>,
+    /// How answers are read.
+    pub(crate) kind: EndpointKind,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -84,6 +86,8 @@ pub(crate) struct CorePlan {
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
     pub(crate) keep_successes: bool,
+    /// Tells good requests from others; `None` without service levels.
+    pub(crate) judge: Option<Judge>,
 }
 
 /// What a core leaves behind.

@@ -243,6 +243,7 @@ impl<D: Driver> Core<D> {
         };
         let answer_tokens = usage(connection.reader.usage()).completion_tokens;
         if image.has_history() {
+            let answer = (self.images.answer_frame, answer);
             session.remember(image.message(), image.input_tokens, answer, answer_tokens);
         }
         let due = match self.phases[phase].law {

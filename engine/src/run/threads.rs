@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::reactor::{
     self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError, Routes, connects_in_flight,
 };
+use crate::report;
 use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
@@ -157,11 +158,13 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connects_in_flight: connects_in_flight(count),
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
+            kind: plan.endpoint.kind,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
+            judge: report::judge(&plan.slos),
         };
         let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {
