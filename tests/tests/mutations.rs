@@ -23,7 +23,7 @@ static ALLOCATOR: Gauged = Gauged;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Inputs of each reader.
-const INPUTS: u64 = 2_000;
+const INPUTS: u64 = 1_000;
 
 /// Most memory that an input may take: some copies of the largest tree that a config may become.
 const MEMORY: usize = 64 << 20;

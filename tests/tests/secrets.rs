@@ -95,10 +95,16 @@ fn assert_clean(what: &str, place: &Workplace, ended: &Ended) {
         let bytes = fs::read(&path).expect("a readable file");
         leaks.extend(found_in(&bytes).into_iter().map(|canary| {
             let text = String::from_utf8_lossy(&bytes);
-            let at = text.find(&canary).unwrap_or(0);
-            let from = text.floor_char_boundary(at.saturating_sub(200));
-            let to = text.ceil_char_boundary((at + 60).min(text.len()));
-            format!("{canary} in {name}: ...{}...", &text[from..to])
+            let before: String = text
+                .split(&canary)
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .rev()
+                .take(200)
+                .collect();
+            let before: String = before.chars().rev().collect();
+            format!("{canary} in {name}: ...{before}{canary}...")
         }));
     }
     assert!(

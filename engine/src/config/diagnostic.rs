@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::flags::in_words_of_flags;
-use super::secrets::Secrets;
+use super::secrets::{Secrets, boundary_before};
 use super::source::Excerpts;
 pub(crate) use super::source::Source;
 use super::span::Spans;
@@ -185,7 +185,7 @@ pub(super) fn quote(text: &str) -> String {
 /// A text with its end left out if it is longer than `limit` bytes.
 fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
+        text.truncate(boundary_before(&text, limit));
         text.push_str("...");
     }
     text

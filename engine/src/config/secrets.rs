@@ -94,6 +94,14 @@ impl Secrets {
     }
 }
 
+/// The last boundary of characters at or before a byte.
+pub(super) fn boundary_before(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
+}
+
 /// Ranges sorted, those that overlap made one.
 pub(super) fn merged(mut ranges: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     ranges.sort_unstable();
@@ -109,7 +117,8 @@ pub(super) fn merged(mut ranges: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 
 /// Where a value is in a text, also where the text was cut in the middle of it.
 fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize, usize)> {
-    let head = &value[..value.ceil_char_boundary(SHORTEST)];
+    let head_end = (SHORTEST..value.len()).find(|&at| value.is_char_boundary(at));
+    let head = &value[..head_end.unwrap_or(value.len())];
     let mut done = 0;
     text.match_indices(head).filter_map(move |(at, _)| {
         if at < done {
@@ -117,7 +126,7 @@ fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize
         }
         let pairs = text[at..].bytes().zip(value.bytes());
         let same = pairs.take_while(|(found, wanted)| found == wanted).count();
-        let end = text.floor_char_boundary(at + same);
+        let end = boundary_before(text, at + same);
         let is_cut = text[end..].is_empty() || text[end..].starts_with("..");
         (same == value.len() || is_cut).then(|| {
             done = end;
