@@ -112,6 +112,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             overwrite: true,
             summary_json: true,
             records: true,
+            raw: false,
             prefix: None,
         },
         secrets: Default::default(),

@@ -402,6 +402,7 @@ impl Scenario {
                 overwrite: self.overwrite,
                 summary_json: true,
                 records: self.records,
+                raw: false,
                 prefix: None,
             },
             secrets: Default::default(),

@@ -278,7 +278,7 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
     for (line, words) in [
         ("--concurency 3", "'--concurrency'"),
         ("--request-cout 3", "'--request-count'"),
-        ("--goodput request_latency:100", "--goodput: not supported by ringload"),
+        ("--scenario x", "--scenario: not supported by ringload"),
         ("--gpu-telemetry", "--gpu-telemetry: not supported by ringload"),
         ("-vv", "-v: not supported by ringload"),
         (

@@ -83,9 +83,22 @@ impl Names {
         format!("{}.jsonl", self.records)
     }
 
+    /// Requests and answers, byte by byte.
+    pub(super) fn raw(&self) -> String {
+        format!("{}_raw.jsonl", self.records)
+    }
+
+    /// What was answered, with a few figures.
+    pub(super) fn outputs(&self) -> String {
+        match self.records == RECORDS {
+            true => "outputs.json".to_owned(),
+            false => format!("{}_outputs.json", self.records),
+        }
+    }
+
     /// All of them.
-    pub(super) fn all(&self) -> [String; 3] {
-        [self.json(), self.csv(), self.jsonl()]
+    pub(super) fn all(&self) -> [String; 5] {
+        [self.json(), self.csv(), self.jsonl(), self.raw(), self.outputs()]
     }
 }
 
@@ -100,13 +113,15 @@ mod tests {
             "profile_export_aiperf.json",
             "profile_export_aiperf.csv",
             "profile_export.jsonl",
+            "profile_export_raw.jsonl",
+            "outputs.json",
         ];
         assert_eq!(plain.all(), defaults.map(String::from));
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
                 names.all(),
-                ["foo.json", "foo.csv", "foo.jsonl"].map(String::from),
+                ["foo.json", "foo.csv", "foo.jsonl", "foo_raw.jsonl", "foo_outputs.json"].map(String::from),
                 "{prefix}"
             );
         }

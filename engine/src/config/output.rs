@@ -16,6 +16,8 @@ pub struct Artifacts {
     pub summary: Option<bool>,
     /// Whether per-request records are written.
     pub records: Option<bool>,
+    /// Whether requests and answers are written byte by byte.
+    pub raw: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -41,13 +43,22 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
     let Some(section) = benchmark.field("artifacts").and_then(|field| field.section(&ARTIFACTS)) else {
         return Artifacts::default();
     };
+    let records = section.field("records").and_then(|field| formats(&field, "jsonl"));
+    let raw = section.field("raw").and_then(|field| field.boolean());
+    if raw == Some(true) && records == Some(false) {
+        section.report(
+            "raw",
+            "requests and answers are kept with the records, and `records` is false; remove one of the two",
+        );
+    }
     Artifacts {
         dir: section
             .field("dir")
             .and_then(|field| field.non_empty_text().map(str::to_owned)),
         prefix: section.field("prefix").and_then(|field| prefix(&field)),
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
-        records: section.field("records").and_then(|field| formats(&field, "jsonl")),
+        records,
+        raw,
     }
 }
 

@@ -384,9 +384,8 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records"],
+    keys: &["dir", "prefix", "summary", "records", "raw"],
     refused: &[
-        refused("raw", OFF),
         refused("trace", OFF),
         refused("slice_duration", NEVER),
         refused("show_trace_timing", OFF),

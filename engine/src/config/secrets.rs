@@ -66,6 +66,17 @@ impl Secrets {
         Cow::Owned(shown)
     }
 
+    /// The same for the text that begins at `start`, of which each line is whole.
+    pub fn redact_from(&self, text: &mut Vec<u8>, start: usize) {
+        if self.values.is_empty() {
+            return;
+        }
+        if let Cow::Owned(shown) = self.redact(&String::from_utf8_lossy(&text[start..])) {
+            text.truncate(start);
+            text.extend_from_slice(shown.as_bytes());
+        }
+    }
+
     /// Where they are in a text, in bytes, sorted, without overlaps.
     pub(super) fn places_in(&self, text: &str) -> Vec<(usize, usize)> {
         let occurrences = self.values.iter().flat_map(|value| occurrences(text, value));

@@ -105,6 +105,7 @@ pub(crate) fn plan() -> Plan {
             overwrite: false,
             summary_json: true,
             records: true,
+            raw: false,
             prefix: None,
         },
         secrets: Default::default(),
@@ -158,6 +159,7 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
             cache_read_tokens: None,
         },
         gaps: vec![4_000_000; 15],
+        transcript: None,
     }
 }
 

@@ -346,3 +346,24 @@ fn a_rate_series_comes_from_its_file() {
             .starts_with("--request-rate-series: cannot read the points")
     );
 }
+
+#[test]
+fn prompts_of_other_endpoint_types_have_flags_too() {
+    let line = "--model m --endpoint-type nim_rankings --rankings-passages-mean 5 --rankings-passages-stddev 1 --rankings-passages-prompt-token-mean 32 \
+                --rankings-passages-prompt-token-stddev 8 --rankings-query-prompt-token-mean 16 --rankings-query-prompt-token-stddev 4";
+    let dataset = told(None, line)["datasets"][0].clone();
+    assert_eq!(
+        dataset["rankings"],
+        json!({"passages": {"mean": 5.0, "stddev": 1.0}, "passage_tokens": {"mean": 32.0, "stddev": 8.0}, "query_tokens": {"mean": 16.0, "stddev": 4.0}})
+    );
+    // One text in a request is what there is.
+    for flag in ["--prompt-batch-size", "--batch-size-text", "--batch-size", "-b"] {
+        let line = |size| format!("--model m --endpoint-type embeddings {flag} {size}");
+        told(None, &line(1));
+        let told = refusal(None, &line(3));
+        assert!(
+            told.starts_with(&format!("{flag}: not supported by ringload")),
+            "{told}"
+        );
+    }
+}

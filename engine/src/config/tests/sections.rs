@@ -78,7 +78,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {rtfx: 5}\n",
-        "  artifacts: {raw: true}\n",
+        "  artifacts: {trace: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
         "  server_metrics: true\n",
@@ -404,7 +404,8 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             dir: Some("./x".into()),
             prefix: Some("run.json".into()),
             summary: Some(true),
-            records: Some(false)
+            records: Some(false),
+            raw: None,
         }
     );
     for (bad, words) in [
@@ -414,6 +415,8 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         ("summary: []", "[json] or false"),
         ("summary: [json, csv]", "found `csv`"),
         ("records: maybe", "[jsonl] or false"),
+        ("raw: maybe", "true or false"),
+        ("records: false, raw: true", "are kept with the records"),
         ("slice_duration: 5s", "not supported by ringload yet"),
     ] {
         let found = mistakes(&artifacts(bad));

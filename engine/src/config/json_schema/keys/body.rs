@@ -51,7 +51,7 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ("artifacts", Section(&ARTIFACTS), "What is written, and where."),
     (
         "slos",
-        FreeMap,
+        OneOf(&[FreeMap, EmptyList]),
         "Thresholds by metric that make a request good, as in {request_latency: 1500}.",
     ),
     ("runtime", Section(&RUNTIME), "How the run shows itself."),
@@ -299,6 +299,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         "records",
         OneOf(&[Boolean, List(&Words(&["jsonl"]))]),
         "A line for each request: [jsonl], or false for none.",
+    ),
+    (
+        "raw",
+        Boolean,
+        "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
     ),
 ];
 
