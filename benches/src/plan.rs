@@ -115,6 +115,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             raw: false,
             prefix: None,
         },
+        secrets: Default::default(),
         input_config: serde_json::json!({}),
         command: "ringload-benches".to_owned(),
         warnings: Vec::new(),

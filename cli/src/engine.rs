@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
-pub(crate) use ringload_engine::plan::Verification;
+pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
 use crate::args::Ui;
 use crate::cell_table::CellRow;
+use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
@@ -132,6 +133,7 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
         Source::Flags => config::suite_of_flags(&overrides.flags),
     }?;
+    console::hide(suite.secrets());
     if let Some(preset) = overrides.preset {
         suite.apply_preset(preset)?;
     }

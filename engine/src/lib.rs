@@ -19,6 +19,8 @@ pub mod control;
 pub mod coordinator;
 pub mod credit;
 pub mod dataset;
+#[doc(hidden)]
+pub mod fuzzable;
 pub mod http;
 pub mod id;
 pub mod interrupt;

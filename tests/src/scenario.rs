@@ -415,6 +415,7 @@ impl Scenario {
                 raw: false,
                 prefix: None,
             },
+            secrets: Default::default(),
             input_config: json!({}),
             command: "end-to-end test".to_owned(),
             warnings: Vec::new(),

@@ -68,6 +68,8 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     // Several runs one after another, and what they come to together.
     ("cells", &["artifact", "config", "interrupt", "plan", "run", "units"]),
+    // Faces for fuzzing, outside the pipeline; nothing imports it.
+    ("fuzzable", &["config", "dataset", "http", "journal", "record"]),
     // Faces for the benches, outside the pipeline; nothing imports it.
     (
         "benchable",

@@ -102,7 +102,7 @@ impl Written {
 /// # Errors
 /// If the file cannot be written or a body is not JSON.
 pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
-    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, out))
+    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, &plan.secrets, out))
 }
 
 /// Writes what runs as a config that gives the same plan again. Meant for the time before the load too.

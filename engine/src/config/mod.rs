@@ -11,6 +11,7 @@
 
 mod adaptive;
 mod address;
+mod base64;
 mod dataset;
 mod dataset_file;
 mod decode;
@@ -22,6 +23,7 @@ mod flags;
 mod free;
 mod headers;
 mod hooks;
+mod jinja;
 mod json_schema;
 mod limits;
 mod merge;
@@ -37,8 +39,10 @@ mod readiness;
 mod scalar;
 mod schema;
 mod secret;
+mod secrets;
 mod server_preset;
 mod slos;
+mod source;
 mod span;
 mod substitute;
 mod suite;
@@ -78,10 +82,12 @@ pub use sweep::{IterationOrder, Sweep};
 pub use tree::Position;
 pub use url::Url;
 
+pub(crate) use base64::base64;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub use secret::redact_url;
-pub(crate) use secret::{REDACTED, is_credential_name};
+pub(crate) use secret::{REDACTED, is_credential_header, masked};
+pub use secrets::Secrets;
 pub(crate) use url::Scheme;
 
 use adaptive::Judged;
@@ -117,6 +123,8 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+    /// Its credentials, to be masked in everything that leaves the process.
+    pub(crate) secrets: Secrets,
 }
 
 impl Config {

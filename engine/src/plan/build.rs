@@ -87,6 +87,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
     };
+    check_users(config)?;
     let dataset = dataset::prepare(config, &inputs, seed).map_err(|error| match error {
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
@@ -137,8 +138,12 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
         },
         input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
-        command: options.command.clone(),
-        warnings,
+        command: config.secrets.redact(&options.command).into_owned(),
+        warnings: warnings
+            .iter()
+            .map(|warning| config.secrets.redact(warning).into_owned())
+            .collect(),
+        secrets: config.secrets.clone(),
     })
 }
 
@@ -385,6 +390,23 @@ fn limits(phase: &Phase) -> LimitPlan {
     }
 }
 
+/// Whether what users say comes as conversations. Known before the dataset is read, and it may be large.
+fn check_users(config: &Config) -> Result<(), Diagnostics> {
+    let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
+    if format.is_none_or(|format| format == config::FileFormat::MultiTurn) {
+        return Ok(());
+    }
+    let is_users = |phase: &&Phase| matches!(phase.load, PhaseType::UserCentric { .. });
+    match config.phases.iter().find(is_users) {
+        None => Ok(()),
+        Some(phase) => {
+            let message =
+                "users need conversations, and records of this dataset are single requests; write format: multi_turn";
+            Err(config.mistake(phase.at, &format!("{}.type", phase.path), message.to_owned()))
+        }
+    }
+}
+
 /// When requests of a phase start. A ramp without a duration to speak of still has one.
 fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival, Diagnostics> {
     let gaps = match &phase.load {
@@ -393,12 +415,6 @@ fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival,
             return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
         }
         PhaseType::UserCentric { users, rate } => {
-            let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
-            if format.is_some_and(|format| format != config::FileFormat::MultiTurn) {
-                let message = "users need conversations, and records of this dataset are single requests; write format: multi_turn";
-                let key = format!("{}.type", phase.path);
-                return Err(config.mistake(phase.at, &key, message.to_owned()));
-            }
             return Ok(Arrival::UserCentric {
                 users: *users,
                 rate: rate.first(),

@@ -9,7 +9,7 @@ use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
     PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
-    is_credential_name, redact_url,
+    is_credential_header, masked, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -39,7 +39,9 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     if let Some(ui) = config.ui {
         echo.insert("runtime".to_owned(), json!({ "ui": ui.as_str() }));
     }
-    Value::Object(echo)
+    let mut echo = Value::Object(echo);
+    config.secrets.redact_json(&mut echo);
+    echo
 }
 
 /// A mapping without the fields that are not set.
@@ -68,11 +70,11 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
         _ => redact_url(text),
     };
     let urls: Vec<String> = endpoint.urls.iter().map(url).collect();
-    let masked = |(name, value): &(String, String)| {
-        let value = if is_credential_name(name) { REDACTED } else { value };
+    let shown = |(name, value): &(String, String)| {
+        let value = if is_credential_header(name) { REDACTED } else { value };
         (name.clone(), json!(value))
     };
-    let headers: Map<String, Value> = endpoint.headers.iter().map(masked).collect();
+    let headers: Map<String, Value> = endpoint.headers.iter().map(shown).collect();
     set_fields([
         ("urls", Some(json!(urls))),
         ("url_strategy", endpoint.url_strategy.then(|| json!("round_robin"))),
@@ -89,7 +91,7 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
         ("headers", (!headers.is_empty()).then_some(Value::Object(headers))),
         (
             "extra",
-            (!endpoint.extra.is_empty()).then(|| mask_object(&endpoint.extra)),
+            (!endpoint.extra.is_empty()).then(|| masked(Value::Object(endpoint.extra.clone()))),
         ),
         (
             "session_header",
@@ -134,27 +136,6 @@ fn server_profiler(hook: &ServerProfiler) -> Value {
         ("stop_path", hook.stop_path.as_ref().map(|path| json!(redact_url(path)))),
         ("timeout_seconds", hook.timeout_s.map(seconds)),
     ])
-}
-
-/// Body keys may hold credentials too, at any depth.
-fn mask_object(object: &Map<String, Value>) -> Value {
-    let masked = object.iter().map(|(key, value)| {
-        let value = if is_credential_name(key) {
-            json!(REDACTED)
-        } else {
-            mask(value)
-        };
-        (key.clone(), value)
-    });
-    Value::Object(masked.collect())
-}
-
-fn mask(value: &Value) -> Value {
-    match value {
-        Value::Object(object) => mask_object(object),
-        Value::Array(items) => Value::Array(items.iter().map(mask).collect()),
-        _ => value.clone(),
-    }
 }
 
 fn dataset(dataset: &Dataset) -> Value {

@@ -21,9 +21,9 @@ mod target;
 mod yaml;
 
 pub use crate::config::{
-    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo,
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Secrets, Slo,
 };
-pub(crate) use crate::config::{REDACTED, is_credential_name};
+pub(crate) use crate::config::{REDACTED, is_credential_header};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -71,6 +71,8 @@ pub struct Plan {
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
     pub input_config: serde_json::Value,
+    /// The credentials of the config, to be masked in everything that leaves the process.
+    pub secrets: Secrets,
     /// The redacted command line for `run_info.cli_command`.
     pub command: String,
     /// Advice found while planning, one line each (for example "concurrency 100 can never be reached with 10 requests").

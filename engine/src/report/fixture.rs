@@ -108,6 +108,7 @@ pub(crate) fn plan() -> Plan {
             raw: false,
             prefix: None,
         },
+        secrets: Default::default(),
         input_config: serde_json::json!({"endpoint": {"urls": [TARGET]}}),
         command: "ringload profile --config 'run.yaml'".to_owned(),
         warnings: Vec::new(),

@@ -272,7 +272,7 @@ impl Overlay<'_> {
 }
 
 /// The value of a `KEY:VALUE`: numbers, booleans and null by their looks, JSON as JSON, and text.
-fn extra_value(given: &Given, text: &str) -> Rc<Node> {
+pub(super) fn extra_value(given: &Given, text: &str) -> Rc<Node> {
     let plain = |text: &str| super::given::scalar(text, Style::Plain, given.at);
     let word = text.to_ascii_lowercase();
     if matches!(word.as_str(), "true" | "false" | "null") {
@@ -291,7 +291,7 @@ fn extra_value(given: &Given, text: &str) -> Rc<Node> {
 }
 
 /// A JSON value as if it had been written in the file.
-fn json_node(value: &Json, at: Position) -> Rc<Node> {
+pub(super) fn json_node(value: &Json, at: Position) -> Rc<Node> {
     match value {
         Json::String(text) => super::given::scalar(text, Style::Quoted, at),
         Json::Array(items) => collection(
