@@ -11,7 +11,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, StopRule, Target,
+    PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
 };
 use ringload_engine::run::{self, CoreChoice, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
@@ -104,12 +104,14 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         phases,
         readiness: None,
         hooks: HookPlan::default(),
+        telemetry: TelemetryPlan::default(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
             overwrite: true,
             summary_json: true,
             records: true,
             prefix: None,
+            slice: None,
         },
         input_config: serde_json::json!({}),
         command: "ringload-benches".to_owned(),

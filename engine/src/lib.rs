@@ -28,6 +28,7 @@ pub mod reactor;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod telemetry;
 pub mod tls;
 pub mod units;
 

@@ -10,10 +10,11 @@
 //!                                                              timer (ns)             exchange --> ledger
 //! ```
 //!
-//! Routes: `POST /v1/chat/completions`; `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`;
-//! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
+//! Routes: `POST /v1/chat/completions`; `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`,
+//! `/metrics`, `/dcgm/metrics`; `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
 //! `/ledger` is one JSON array of [`LedgerEntry`] objects, each on a line of its own; `/control` is an array of
-//! [`ControlEntry`] objects. Any request can ask for a [`Fault`] by header or query.
+//! [`ControlEntry`] objects. `/metrics` shows what was really served in Prometheus text under the names that vLLM uses; `/dcgm/metrics` shows a
+//! graphics card that is as busy as this server, made up but for that. Any request can ask for a [`Fault`] by header or query.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -37,10 +38,13 @@ mod chat;
 mod chat_request;
 mod connection;
 mod control;
+mod dcgm;
 mod exchange;
 mod fault;
 mod http;
 mod ledger;
+mod observed;
+mod prometheus;
 mod reply;
 mod script;
 mod serve;

@@ -9,9 +9,11 @@ use serde_json::json;
 use crate::chat;
 use crate::connection::{self, Connection, HandOver, Next, Writer};
 use crate::control::AnswerKind;
+use crate::dcgm;
 use crate::fault::{Fault, Target};
 use crate::http::{INFERENCE_PATH, Method, Parser, Request};
 use crate::ledger::{ControlEntry, increment, lock};
+use crate::prometheus;
 use crate::reply::{self, Ending, Instead, Reply};
 use crate::server::{Shared, Thread};
 use crate::sys;
@@ -227,6 +229,8 @@ enum Route {
     Control,
     Counters,
     Ledger,
+    Metrics,
+    GpuMetrics,
 }
 
 impl Route {
@@ -241,6 +245,8 @@ impl Route {
             "/control" => Route::Control,
             "/counters" => Route::Counters,
             "/ledger" => Route::Ledger,
+            "/metrics" => Route::Metrics,
+            "/dcgm/metrics" => Route::GpuMetrics,
             _ => return None,
         })
     }
@@ -307,6 +313,11 @@ fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Reques
         Route::Control => Reply::json(&lock(&shared.control).entries()),
         Route::Counters => Reply::json(&shared.counters()),
         Route::Ledger => Reply::rendered(shared.ledger_json()),
+        Route::Metrics => Reply::prometheus(prometheus::page(&shared.counters(), &shared.observed)),
+        Route::GpuMetrics => {
+            let busy = dcgm::busy(shared.counters().in_flight);
+            Reply::prometheus(lock(&shared.gpu).page(busy, received_ns))
+        }
         // The only route left.
         _ => Reply::json(&json!({ "status": "ok" })),
     };

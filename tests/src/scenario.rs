@@ -10,7 +10,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
-    ReadinessMode, ReadinessPlan, ResetHook, Target, Verification,
+    ReadinessMode, ReadinessPlan, ResetHook, Target, TelemetryPlan, Verification,
 };
 use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -46,6 +46,7 @@ pub struct Scenario {
     headers: Vec<(String, String)>,
     readiness: Option<(ReadinessMode, Duration, Duration)>,
     hooks: HookPlan,
+    telemetry: TelemetryPlan,
     hook_timeout: Nanos,
     reset_budget: Nanos,
     directory: Option<PathBuf>,
@@ -81,6 +82,7 @@ impl Scenario {
             headers: Vec::new(),
             readiness: None,
             hooks: HookPlan::default(),
+            telemetry: TelemetryPlan::default(),
             hook_timeout: Nanos::from_secs(5),
             reset_budget: Nanos::from_secs(10),
             directory: None,
@@ -241,6 +243,13 @@ impl Scenario {
         self
     }
 
+    /// Reads figures of the server and its GPUs; a scenario reads none unless it says so.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: TelemetryPlan) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Longest life of the calls of hooks that are set after this.
     #[must_use]
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
@@ -385,12 +394,14 @@ impl Scenario {
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),
+            telemetry: self.telemetry.clone(),
             artifacts: ArtifactPlan {
                 directory,
                 overwrite: self.overwrite,
                 summary_json: true,
                 records: self.records,
                 prefix: None,
+                slice: None,
             },
             input_config: json!({}),
             command: "end-to-end test".to_owned(),

@@ -15,7 +15,7 @@ pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> 
     header.extend(["avg", "min", "max", "sum"].map(String::from));
     header.extend(PERCENTILES.map(|q| format!("p{q}")));
     header.push("std".to_owned());
-    let mut distributions = writer(&mut *out);
+    let mut distributions = writer(&mut *out, Terminator::CRLF);
     distributions.write_record(&header)?;
     for measured in &sorted {
         let Value::Distribution(d) = &measured.value else {
@@ -36,7 +36,7 @@ pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> 
     drop(distributions);
 
     out.write_all(b"\r\n")?;
-    let mut scalars = writer(&mut *out);
+    let mut scalars = writer(&mut *out, Terminator::CRLF);
     scalars.write_record(["Metric", "Value"])?;
     for measured in &sorted {
         if let Value::Scalar(value) = measured.value {
@@ -46,8 +46,9 @@ pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> 
     scalars.flush()
 }
 
-fn writer<W: Write>(out: W) -> csv::Writer<W> {
-    WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out)
+/// Writes rows that end so.
+pub(super) fn writer<W: Write>(out: W, end: Terminator) -> csv::Writer<W> {
+    WriterBuilder::new().terminator(end).from_writer(out)
 }
 
 /// Header and unit; counts speak for themselves.

@@ -171,7 +171,7 @@ fn distribution(unit: Unit, figures: &Distribution) -> Value {
 }
 
 /// JSON has no word for a figure that is absent or not finite, so there is no key for it.
-fn insert(object: &mut Map<String, Value>, key: &str, figure: Option<f64>) {
+pub(super) fn insert(object: &mut Map<String, Value>, key: &str, figure: Option<f64>) {
     if let Some(number) = figure.and_then(serde_json::Number::from_f64) {
         object.insert(key.to_owned(), Value::Number(number));
     }
@@ -186,7 +186,7 @@ fn error(error: &ErrorCount) -> Value {
 }
 
 /// Local time without a zone, to the microsecond; a date beyond the calendar is shown as its number.
-fn local_time(wall_ns: u64) -> String {
+pub(super) fn local_time(wall_ns: u64) -> String {
     match Timestamp::from_nanosecond(i128::from(wall_ns)) {
         Ok(instant) => TimeZone::system()
             .to_datetime(instant)

@@ -6,6 +6,7 @@
 //! phases/NAME/                    the same two files for one phase
 //! profile_export.jsonl            one line per request, in the order in which requests ended
 //! inputs.json                     the request bodies of the dataset
+//! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
 //! adaptive_scale_manifest.json    phases that a controller steered; its log and its result are in phases/NAME/
 //! ```
 //!
@@ -23,6 +24,7 @@ mod jsonl;
 mod manifest;
 mod names;
 mod shared;
+mod telemetry;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ pub use jsonl::{RecordIds, RecordLines};
 pub use shared::{
     COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, clear, metrics, read_metrics, write_document, write_text,
 };
+pub use telemetry::TelemetryFacts;
 
 use crate::id::PhaseId;
 use crate::plan::Plan;
@@ -109,6 +112,7 @@ pub fn write_all(
     report: &Report,
     facts: &EngineFacts,
     controllers: Option<&AdaptiveFacts<'_>>,
+    telemetry: Option<TelemetryFacts<'_>>,
 ) -> Written {
     let mut written = Written::default();
     let (json_name, csv_name) = (directory.names().json(), directory.names().csv());
@@ -117,6 +121,9 @@ pub fn write_all(
         written.note(directory.write_atomically(&json_name, |out| pretty(&document, out)));
     }
     written.note(directory.write_atomically(&csv_name, |out| csv::write(&report.aggregate, out)));
+    if let Some(facts) = telemetry {
+        telemetry::write_run(directory, plan, facts, &mut written);
+    }
 
     let mut entries = Vec::with_capacity(report.phases.len());
     for phase in &report.phases {
@@ -133,6 +140,8 @@ pub fn write_all(
         if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, out))) {
             entry.metrics_csv = Some(path);
         }
+        entry.server_metrics_json =
+            telemetry.and_then(|facts| telemetry::write_phase(directory, plan, phase, facts, &mut written));
         entries.push(entry);
     }
     if let Some(controllers) = controllers {

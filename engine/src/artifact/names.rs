@@ -12,6 +12,8 @@ pub(super) const ADAPTIVE_EVENTS: &str = "adaptive_scale_events.jsonl";
 pub(super) const ADAPTIVE_SUMMARY: &str = "adaptive_scale_summary.json";
 /// Where these two are, for each phase that has them.
 pub(super) const ADAPTIVE_MANIFEST: &str = "adaptive_scale_manifest.json";
+/// Figures of the server in one phase.
+pub(super) const PHASE_SERVER_METRICS: &str = "server_metrics.json";
 /// Written last.
 pub(super) const READY: &str = ".aiperf_results_ready.json";
 /// Directory of the phases' directories.
@@ -22,6 +24,10 @@ pub(super) const UNFINISHED: &str = ".ringload-unfinished";
 /// Base names without a prefix.
 const SUMMARY: &str = "profile_export_aiperf";
 const RECORDS: &str = "profile_export";
+const SERVER_METRICS: &str = "server_metrics_export";
+
+/// Endings of the files of server metrics.
+const SERVER_METRICS_FORMATS: [&str; 3] = ["json", "csv", "jsonl"];
 
 /// Suffixes that users leave on a prefix, longest first so that the whole of it goes.
 const KNOWN_SUFFIXES: [&str; 12] = [
@@ -44,6 +50,7 @@ const KNOWN_SUFFIXES: [&str; 12] = [
 pub(super) struct Names {
     summary: String,
     records: String,
+    server_metrics: String,
 }
 
 impl Names {
@@ -53,6 +60,7 @@ impl Names {
             return Some(Self {
                 summary: SUMMARY.to_owned(),
                 records: RECORDS.to_owned(),
+                server_metrics: SERVER_METRICS.to_owned(),
             });
         };
         let base = KNOWN_SUFFIXES
@@ -63,6 +71,7 @@ impl Names {
         plain.then(|| Self {
             summary: base.to_owned(),
             records: base.to_owned(),
+            server_metrics: format!("{base}_server_metrics"),
         })
     }
 
@@ -81,9 +90,16 @@ impl Names {
         format!("{}.jsonl", self.records)
     }
 
+    /// Figures of the server, in one of their formats.
+    pub(super) fn server_metrics(&self, format: &str) -> String {
+        format!("{}.{format}", self.server_metrics)
+    }
+
     /// All of them.
-    pub(super) fn all(&self) -> [String; 3] {
-        [self.json(), self.csv(), self.jsonl()]
+    pub(super) fn all(&self) -> Vec<String> {
+        let mut all = vec![self.json(), self.csv(), self.jsonl()];
+        all.extend(SERVER_METRICS_FORMATS.map(|format| self.server_metrics(format)));
+        all
     }
 }
 
@@ -98,13 +114,16 @@ mod tests {
             "profile_export_aiperf.json",
             "profile_export_aiperf.csv",
             "profile_export.jsonl",
+            "server_metrics_export.json",
+            "server_metrics_export.csv",
+            "server_metrics_export.jsonl",
         ];
         assert_eq!(plain.all(), defaults.map(String::from));
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
-                names.all(),
-                ["foo.json", "foo.csv", "foo.jsonl"].map(String::from),
+                names.all()[..4],
+                ["foo.json", "foo.csv", "foo.jsonl", "foo_server_metrics.json"].map(String::from),
                 "{prefix}"
             );
         }

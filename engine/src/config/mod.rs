@@ -37,6 +37,7 @@ mod secret;
 mod substitute;
 mod suite;
 mod sweep;
+mod telemetry;
 mod template;
 mod tree;
 mod url;
@@ -65,6 +66,7 @@ pub use readiness::{ReadinessMode, WaitForModel};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, parse_suite};
 pub use sweep::{IterationOrder, Sweep};
+pub use telemetry::{GpuTelemetry, MetricsFormat, ServerMetrics, Telemetry};
 pub use tree::Position;
 pub use url::Url;
 
@@ -96,6 +98,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What is read from the server and its GPUs while the load runs.
+    pub telemetry: Telemetry,
     /// How progress shows.
     pub ui: Option<Ui>,
     /// The tokenizer's name.
@@ -131,6 +135,7 @@ struct Body {
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    telemetry: Telemetry,
     ui: Option<Ui>,
     tokenizer: Option<String>,
 }
@@ -206,13 +211,14 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
     output::logging(section);
-    output::telemetry(section);
+    let telemetry = telemetry::decode(section);
     Some(Body {
         models,
         endpoint: endpoint?,
         dataset: dataset?,
         phases,
         artifacts,
+        telemetry,
         ui,
         tokenizer,
     })

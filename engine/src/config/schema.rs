@@ -378,11 +378,10 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records"],
+    keys: &["dir", "prefix", "summary", "records", "slice_duration"],
     refused: &[
         refused("raw", OFF),
         refused("trace", OFF),
-        refused("slice_duration", NEVER),
         refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
@@ -422,18 +421,29 @@ pub(super) static LOGGING: Schema = Schema {
     refused: &[],
 };
 
-/// `server_metrics` while it is off: the other keys then ask for nothing.
+/// The figures that the server shows about itself.
 pub(super) static SERVER_METRICS: Schema = Schema {
     place: "benchmark.server_metrics",
     keys: &["enabled", "url", "urls", "formats", "discovery"],
     refused: &[],
 };
 
-/// `gpu_telemetry` while it is off.
+/// How further endpoints would be found.
+pub(super) static DISCOVERY: Schema = Schema {
+    place: "benchmark.server_metrics.discovery",
+    keys: &["mode"],
+    refused: &[
+        refused("label_selector", NEVER),
+        refused("namespace", NEVER),
+        refused("timeout_seconds", NEVER),
+    ],
+};
+
+/// The figures of the server's GPUs.
 pub(super) static GPU_TELEMETRY: Schema = Schema {
     place: "benchmark.gpu_telemetry",
-    keys: &["enabled", "url", "urls", "metrics_file", "collector", "mode"],
-    refused: &[],
+    keys: &["enabled", "url", "urls", "collector", "mode"],
+    refused: &[refused("metrics_file", NEVER)],
 };
 
 /// `network_latency` while it is off.
@@ -444,7 +454,7 @@ pub(super) static NETWORK_LATENCY: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 23] = [
+static ALL: [&Schema; 24] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -466,6 +476,7 @@ static ALL: [&Schema; 23] = [
     &TOKENIZER,
     &LOGGING,
     &SERVER_METRICS,
+    &DISCOVERY,
     &GPU_TELEMETRY,
     &NETWORK_LATENCY,
 ];

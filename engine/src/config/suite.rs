@@ -327,6 +327,7 @@ fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: V
         phases: body.phases,
         artifacts: body.artifacts,
         ui: body.ui,
+        telemetry: body.telemetry,
         tokenizer: body.tokenizer,
         warnings,
     }

@@ -11,6 +11,7 @@ mod random;
 mod rates;
 mod sections;
 mod sweep;
+mod telemetry;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -13,7 +13,7 @@ use super::{
     Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
     Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
-    readiness,
+    readiness, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -100,7 +100,9 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         )
     })?;
     let phases = phases(config, &dataset)?;
+    let (telemetry, unasked) = telemetry::plan(config, &targets, replacement.is_some());
     let mut warnings = config.warnings.clone();
+    warnings.extend(unasked);
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     Ok(Plan {
@@ -124,12 +126,14 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         phases,
         readiness,
         hooks: hooks(config),
+        telemetry,
         artifacts: ArtifactPlan {
             directory,
             overwrite: options.overwrite,
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
+            slice: config.artifacts.slice_duration_s.map(positive),
         },
         input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: options.command.clone(),

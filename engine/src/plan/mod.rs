@@ -17,8 +17,9 @@ pub mod render;
 mod request_image;
 mod schedule;
 mod target;
+mod telemetry;
 
-pub use crate::config::{ConnectionReuse, ReadinessMode};
+pub use crate::config::{ConnectionReuse, MetricsFormat, ReadinessMode};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -59,6 +60,8 @@ pub struct Plan {
     pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
+    /// What is read from the server and its GPUs while the load runs.
+    pub telemetry: TelemetryPlan,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
@@ -198,6 +201,30 @@ pub struct ProfilerHook {
     pub timeout: Nanos,
 }
 
+/// What is read from the server and its GPUs while the load runs; without sources nothing is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TelemetryPlan {
+    /// Where the server shows figures about itself.
+    pub server_metrics: Vec<ScrapeSource>,
+    /// The files that are written of them.
+    pub formats: Vec<MetricsFormat>,
+    /// Exporters of the figures of GPUs; `None`: nobody asked for these.
+    pub gpu: Option<Vec<ScrapeSource>>,
+}
+
+/// An address that shows figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScrapeSource {
+    /// The address.
+    pub url: String,
+    /// Where they may be instead.
+    pub second_url: Option<String>,
+    /// Whether the user wrote it: then its silence is worth a warning.
+    pub is_named: bool,
+    /// Whether it belongs to the server that gets the load: only that one may see the headers of requests.
+    pub is_of_endpoint: bool,
+}
+
 /// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlan {
@@ -211,4 +238,6 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
+    /// Length of the slices that have figures of their own.
+    pub slice: Option<Nanos>,
 }

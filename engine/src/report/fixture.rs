@@ -10,6 +10,7 @@ use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
     LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
+    TelemetryPlan,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -97,12 +98,14 @@ pub(crate) fn plan() -> Plan {
         ],
         readiness: None,
         hooks: HookPlan::default(),
+        telemetry: TelemetryPlan::default(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),
             overwrite: false,
             summary_json: true,
             records: true,
             prefix: None,
+            slice: None,
         },
         input_config: serde_json::json!({"endpoint": {"urls": [TARGET]}}),
         command: "ringload profile --config 'run.yaml'".to_owned(),

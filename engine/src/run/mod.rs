@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare the directory, limits, address, ring         refused here, nothing was sent
-//! wait for the model, reset hook
+//! wait for the model, reset hook, first scrapes
 //! journal thread, one pinned thread per core, control thread, coordinator thread
 //! ... load; the calling thread only looks on ...
 //! join, merge, read the journal once, report, write
@@ -17,6 +17,7 @@ mod placement;
 mod processors;
 mod results;
 mod servers;
+mod telemetry;
 mod threads;
 mod topology;
 
@@ -221,6 +222,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         anchor,
         start,
         board,
+        observers,
     } = start_load(plan, &mut host, &directory, options).inspect_err(|_| {
         // Nothing was measured, so nothing may look like results to the next run. Best effort: the reason of the refusal is worth more.
         let _ = std::fs::remove_file(&inputs);
@@ -235,7 +237,9 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
             clock::monotonic(),
         ));
     }
+    let scraping_ended = observers.end();
     let mut ended = load.join();
+    let observed = observers.finish(scraping_ended);
     // What follows is work for all processors.
     drop(caller);
     ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
@@ -245,9 +249,11 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         anchor,
         &host,
         ended,
+        &observed,
         journal.finish(),
         options.interrupt.signal(),
     );
+    outcome.warnings.extend(observed.warnings());
     outcome.files.insert(0, inputs);
     outcome.warnings.splice(
         0..0,
@@ -319,6 +325,7 @@ struct Started {
     anchor: WallAnchor,
     start: Nanos,
     board: Arc<LiveBoard>,
+    observers: telemetry::Observers,
 }
 
 /// Waits for the model and resets the server's cache, if the plan says so, and starts the threads.
@@ -335,13 +342,15 @@ fn start_load(
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }
+    let observers = telemetry::Observers::start(plan, tls)?;
+    let bell = Arc::clone(&observers.bell);
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
         host.placement.processors.cores.len(),
     )?;
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
-    let board = Arc::new(LiveBoard::default());
+    let board = Arc::new(LiveBoard::telling(move || bell.ring()));
     let load = threads::Load::start(plan, host, &journal, hooks, &board, options)?;
     Ok(Started {
         journal,
@@ -349,6 +358,7 @@ fn start_load(
         anchor,
         start,
         board,
+        observers,
     })
 }
 

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::servers::Servers;
+use super::telemetry::{Observed, lifetimes};
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
-use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -23,6 +24,7 @@ pub(super) fn write(
     anchor: WallAnchor,
     host: &Host,
     ended: Ended,
+    observed: &Observed,
     (journal, journal_written): (PathBuf, Result<(), JournalError>),
     signal: Option<i32>,
 ) -> RunOutcome {
@@ -107,7 +109,12 @@ pub(super) fn write(
         samples_lost: ended.coordinator.samples_lost,
         anchor,
     };
-    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
+    let telemetry = TelemetryFacts {
+        servers: &observed.servers,
+        lifetimes: &lifetimes(&ended.coordinator.phases),
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers), Some(telemetry));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {

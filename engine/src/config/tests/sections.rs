@@ -81,9 +81,6 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
         "  artifacts: {raw: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
-        "  server_metrics: true\n",
-        "  server_metrics: {}\n",
-        "  gpu_telemetry: http://h:9400/metrics\n",
         "  tokenizer: gpt2\n",
         "  logging: {level: DEBUG}\n",
         "  network_latency: {enabled: true}\n",
@@ -404,7 +401,8 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             dir: Some("./x".into()),
             prefix: Some("run.json".into()),
             summary: Some(true),
-            records: Some(false)
+            records: Some(false),
+            slice_duration_s: None,
         }
     );
     for (bad, words) in [
@@ -414,7 +412,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         ("summary: []", "[json] or false"),
         ("summary: [json, csv]", "found `csv`"),
         ("records: maybe", "[jsonl] or false"),
-        ("slice_duration: 5s", "not supported by ringload yet"),
+        ("slice_duration: 0", "a duration above 0"),
     ] {
         let found = mistakes(&artifacts(bad));
         assert!(
