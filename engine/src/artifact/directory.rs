@@ -179,6 +179,7 @@ pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>>
         names::ADAPTIVE_EVENTS,
         names::ADAPTIVE_SUMMARY,
         names::PHASE_SERVER_METRICS,
+        names::PHASE_GPU_TELEMETRY,
     ];
     let mut found = files_in(root, |name| fixed.contains(&name) || exports.contains(name))?;
     let phases = root.join(names::PHASES);

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::client;
+use super::telemetry::{self, TelemetryFacts};
 use crate::plan::Plan;
 use crate::report::{
     Distribution, ErrorCount, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit, Value as Figure,
@@ -44,15 +45,19 @@ const LEADING: [&str; 24] = [
 ];
 
 /// The document of the whole run.
-pub(super) fn root(plan: &Plan, report: &Report, facts: Map<String, Value>) -> Value {
+pub(super) fn root(
+    plan: &Plan,
+    report: &Report,
+    facts: Map<String, Value>,
+    telemetry: Option<TelemetryFacts<'_>>,
+) -> Value {
     let client = client::of_run(report);
-    document(
-        plan,
-        report,
-        &report.aggregate,
-        report.warmup.as_ref(),
-        with(client, facts),
-    )
+    let facts = with(client, facts);
+    let mut document = document(plan, report, &report.aggregate, report.warmup.as_ref(), facts);
+    if let (Some(facts), Value::Object(document)) = (telemetry, &mut document) {
+        telemetry::add_to_summary(document, plan, &report.aggregate, facts);
+    }
+    document
 }
 
 /// The document of one phase.

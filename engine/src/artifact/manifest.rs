@@ -16,6 +16,8 @@ pub(super) struct Entry<'a> {
     pub(super) metrics_csv: Option<String>,
     /// Path of the server's figures, relative to the manifest.
     pub(super) server_metrics_json: Option<String>,
+    /// Path of the GPUs' figures, relative to the manifest.
+    pub(super) gpu_telemetry_json: Option<String>,
 }
 
 impl<'a> Entry<'a> {
@@ -25,6 +27,7 @@ impl<'a> Entry<'a> {
             metrics_json: None,
             metrics_csv: None,
             server_metrics_json: None,
+            gpu_telemetry_json: None,
         }
     }
 
@@ -59,6 +62,7 @@ impl<'a> Entry<'a> {
             ("metrics_json", &self.metrics_json),
             ("metrics_csv", &self.metrics_csv),
             ("server_metrics_json", &self.server_metrics_json),
+            ("gpu_telemetry_json", &self.gpu_telemetry_json),
         ];
         for (key, path) in files {
             if let Some(path) = path {

@@ -117,10 +117,13 @@ pub fn write_all(
     let mut written = Written::default();
     let (json_name, csv_name) = (directory.names().json(), directory.names().csv());
     if plan.artifacts.summary_json {
-        let document = json::root(plan, report, facts.run.clone());
+        let document = json::root(plan, report, facts.run.clone(), telemetry);
         written.note(directory.write_atomically(&json_name, |out| pretty(&document, out)));
     }
-    written.note(directory.write_atomically(&csv_name, |out| csv::write(&report.aggregate, out)));
+    written.note(directory.write_atomically(&csv_name, |out| {
+        csv::write(&report.aggregate, out)?;
+        telemetry.map_or(Ok(()), |facts| telemetry::write_gpu_table(plan, facts, out))
+    }));
     if let Some(facts) = telemetry {
         telemetry::write_run(directory, plan, facts, &mut written);
     }
@@ -140,8 +143,11 @@ pub fn write_all(
         if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, out))) {
             entry.metrics_csv = Some(path);
         }
-        entry.server_metrics_json =
-            telemetry.and_then(|facts| telemetry::write_phase(directory, plan, phase, facts, &mut written));
+        if let Some(facts) = telemetry {
+            let files = telemetry::write_phase(directory, plan, phase, facts, &mut written);
+            entry.server_metrics_json = files.server_metrics;
+            entry.gpu_telemetry_json = files.gpu_telemetry;
+        }
         entries.push(entry);
     }
     if let Some(controllers) = controllers {

@@ -14,6 +14,8 @@ pub(super) const ADAPTIVE_SUMMARY: &str = "adaptive_scale_summary.json";
 pub(super) const ADAPTIVE_MANIFEST: &str = "adaptive_scale_manifest.json";
 /// Figures of the server in one phase.
 pub(super) const PHASE_SERVER_METRICS: &str = "server_metrics.json";
+/// Figures of GPUs in one phase.
+pub(super) const PHASE_GPU_TELEMETRY: &str = "gpu_telemetry.json";
 /// Written last.
 pub(super) const READY: &str = ".aiperf_results_ready.json";
 /// Directory of the phases' directories.
@@ -25,6 +27,7 @@ pub(super) const UNFINISHED: &str = ".ringload-unfinished";
 const SUMMARY: &str = "profile_export_aiperf";
 const RECORDS: &str = "profile_export";
 const SERVER_METRICS: &str = "server_metrics_export";
+const GPU_TELEMETRY: &str = "gpu_telemetry_export";
 
 /// Endings of the files of server metrics.
 const SERVER_METRICS_FORMATS: [&str; 3] = ["json", "csv", "jsonl"];
@@ -51,6 +54,7 @@ pub(super) struct Names {
     summary: String,
     records: String,
     server_metrics: String,
+    gpu_telemetry: String,
 }
 
 impl Names {
@@ -61,6 +65,7 @@ impl Names {
                 summary: SUMMARY.to_owned(),
                 records: RECORDS.to_owned(),
                 server_metrics: SERVER_METRICS.to_owned(),
+                gpu_telemetry: GPU_TELEMETRY.to_owned(),
             });
         };
         let base = KNOWN_SUFFIXES
@@ -72,6 +77,7 @@ impl Names {
             summary: base.to_owned(),
             records: base.to_owned(),
             server_metrics: format!("{base}_server_metrics"),
+            gpu_telemetry: format!("{base}_gpu_telemetry"),
         })
     }
 
@@ -95,9 +101,14 @@ impl Names {
         format!("{}.{format}", self.server_metrics)
     }
 
+    /// Figures of GPUs, one line for each of them at each scrape.
+    pub(super) fn gpu_telemetry(&self) -> String {
+        format!("{}.jsonl", self.gpu_telemetry)
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Vec<String> {
-        let mut all = vec![self.json(), self.csv(), self.jsonl()];
+        let mut all = vec![self.json(), self.csv(), self.jsonl(), self.gpu_telemetry()];
         all.extend(SERVER_METRICS_FORMATS.map(|format| self.server_metrics(format)));
         all
     }
@@ -114,6 +125,7 @@ mod tests {
             "profile_export_aiperf.json",
             "profile_export_aiperf.csv",
             "profile_export.jsonl",
+            "gpu_telemetry_export.jsonl",
             "server_metrics_export.json",
             "server_metrics_export.csv",
             "server_metrics_export.jsonl",
@@ -122,8 +134,15 @@ mod tests {
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
-                names.all()[..4],
-                ["foo.json", "foo.csv", "foo.jsonl", "foo_server_metrics.json"].map(String::from),
+                names.all()[..5],
+                [
+                    "foo.json",
+                    "foo.csv",
+                    "foo.jsonl",
+                    "foo_gpu_telemetry.jsonl",
+                    "foo_server_metrics.json"
+                ]
+                .map(String::from),
                 "{prefix}"
             );
         }

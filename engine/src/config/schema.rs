@@ -2,6 +2,8 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+use super::telemetry;
+
 /// A kind of mapping in the file.
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -21,12 +23,12 @@ pub(super) struct Refused {
     pub(super) harmless: &'static [&'static str],
 }
 
-const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refused {
+pub(super) const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refused {
     Refused { key, harmless }
 }
 
 const OFF: &[&str] = &["false", "no", "off"];
-const NEVER: &[&str] = &[];
+pub(super) const NEVER: &[&str] = &[];
 const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
@@ -421,38 +423,6 @@ pub(super) static LOGGING: Schema = Schema {
     refused: &[],
 };
 
-/// The figures that the server shows about itself.
-pub(super) static SERVER_METRICS: Schema = Schema {
-    place: "benchmark.server_metrics",
-    keys: &["enabled", "url", "urls", "formats", "discovery"],
-    refused: &[],
-};
-
-/// How further endpoints would be found.
-pub(super) static DISCOVERY: Schema = Schema {
-    place: "benchmark.server_metrics.discovery",
-    keys: &["mode"],
-    refused: &[
-        refused("label_selector", NEVER),
-        refused("namespace", NEVER),
-        refused("timeout_seconds", NEVER),
-    ],
-};
-
-/// The figures of the server's GPUs.
-pub(super) static GPU_TELEMETRY: Schema = Schema {
-    place: "benchmark.gpu_telemetry",
-    keys: &["enabled", "url", "urls", "collector", "mode"],
-    refused: &[refused("metrics_file", NEVER)],
-};
-
-/// `network_latency` while it is off.
-pub(super) static NETWORK_LATENCY: Schema = Schema {
-    place: "benchmark.network_latency",
-    keys: &["enabled", "ping_interval", "mean_ms"],
-    refused: &[],
-};
-
 /// All sections, to find where a misplaced key belongs.
 static ALL: [&Schema; 24] = [
     &ENVELOPE,
@@ -475,10 +445,10 @@ static ALL: [&Schema; 24] = [
     &RUNTIME,
     &TOKENIZER,
     &LOGGING,
-    &SERVER_METRICS,
-    &DISCOVERY,
-    &GPU_TELEMETRY,
-    &NETWORK_LATENCY,
+    &telemetry::SERVER_METRICS,
+    &telemetry::DISCOVERY,
+    &telemetry::GPU_TELEMETRY,
+    &telemetry::NETWORK_LATENCY,
 ];
 
 impl Schema {

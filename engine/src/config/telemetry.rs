@@ -3,8 +3,40 @@
 use super::decode::{Field, Section};
 use super::endpoint::{Address, address};
 use super::scalar;
-use super::schema::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS, Schema};
+use super::schema::{NEVER, Schema, refused};
 use super::tree::Value;
+
+/// The figures that the server shows about itself.
+pub(super) static SERVER_METRICS: Schema = Schema {
+    place: "benchmark.server_metrics",
+    keys: &["enabled", "url", "urls", "formats", "discovery"],
+    refused: &[],
+};
+
+/// How further endpoints would be found.
+pub(super) static DISCOVERY: Schema = Schema {
+    place: "benchmark.server_metrics.discovery",
+    keys: &["mode"],
+    refused: &[
+        refused("label_selector", NEVER),
+        refused("namespace", NEVER),
+        refused("timeout_seconds", NEVER),
+    ],
+};
+
+/// The figures of the server's GPUs.
+pub(super) static GPU_TELEMETRY: Schema = Schema {
+    place: "benchmark.gpu_telemetry",
+    keys: &["enabled", "url", "urls", "collector", "mode"],
+    refused: &[refused("metrics_file", NEVER)],
+};
+
+/// `network_latency` while it is off.
+pub(super) static NETWORK_LATENCY: Schema = Schema {
+    place: "benchmark.network_latency",
+    keys: &["enabled", "ping_interval", "mean_ms"],
+    refused: &[],
+};
 
 /// Both of them.
 #[derive(Debug, Clone, Default, PartialEq)]

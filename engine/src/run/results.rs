@@ -111,6 +111,7 @@ pub(super) fn write(
     };
     let telemetry = TelemetryFacts {
         servers: &observed.servers,
+        gpus: observed.gpus.as_deref(),
         lifetimes: &lifetimes(&ended.coordinator.phases),
         anchor,
     };

@@ -8,18 +8,20 @@ use crate::control::PageClient;
 use crate::coordinator::PhaseSummary;
 use crate::id::PhaseId;
 use crate::plan::{Plan, ScrapeSource};
-use crate::telemetry::{Bell, Course, History, Lifetime, Scrapers};
+use crate::telemetry::{Bell, Course, GpuHistory, History, Lifetime, Scrapers};
 use crate::tls::TlsClient;
 
 /// The scrapers of a run.
 pub(super) struct Observers {
     pub(super) bell: Arc<Bell>,
     servers: Scrapers<History>,
+    gpus: Option<Scrapers<GpuHistory>>,
 }
 
 /// What they leave behind.
 pub(super) struct Observed {
     pub(super) servers: Vec<(History, Course)>,
+    pub(super) gpus: Option<Vec<(GpuHistory, Course)>>,
 }
 
 impl Observers {
@@ -39,8 +41,15 @@ impl Observers {
         };
         let servers = Scrapers::start(&plan.telemetry.server_metrics, &bell, client, History::default)
             .map_err(RunError::Threads)?;
-        servers.await_first();
-        Ok(Self { bell, servers })
+        let gpus = plan.telemetry.gpu.as_ref();
+        let gpus = gpus.map(|sources| Scrapers::start(sources, &bell, client, GpuHistory::default));
+        let gpus = gpus.transpose().map_err(RunError::Threads)?;
+        let started = Instant::now();
+        servers.await_first(started);
+        if let Some(gpus) = &gpus {
+            gpus.await_first(started);
+        }
+        Ok(Self { bell, servers, gpus })
     }
 
     /// The load has ended: asks for last answers without waiting for them.
@@ -53,59 +62,60 @@ impl Observers {
     pub(super) fn finish(self, ended: Instant) -> Observed {
         Observed {
             servers: self.servers.finish(ended),
+            gpus: self.gpus.map(|gpus| gpus.finish(ended)),
         }
     }
 }
 
 impl Observed {
-    /// A line for each endpoint that the user would want to know about.
+    /// A line for each thing about an endpoint that the user would want to know.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.servers.iter().flat_map(|(history, course)| {
-            lines("server metrics", "server_metrics", course)
-                .into_iter()
-                .chain(bad_lines(course, history))
-        })
+        let gpus = self.gpus.iter().flatten();
+        let gpus = gpus.filter_map(|(_, course)| line("GPU telemetry", "gpu_telemetry", course));
+        let servers = self.servers.iter().flat_map(|(history, course)| {
+            let about = |text: String| format!("server metrics of {}: {text}", course.url);
+            let bad = (history.bad_lines > 0)
+                .then(|| format!("{} lines are not Prometheus text and were left out", history.bad_lines));
+            let anew = (history.resets > 0).then(|| {
+                format!(
+                    "counters began anew {} times, as they do when a server restarts; figures hold what was counted before and after",
+                    history.resets
+                )
+            });
+            let course = line("server metrics", "server_metrics", course);
+            course.into_iter().chain([bad, anew].into_iter().flatten().map(about))
+        });
+        servers.chain(gpus)
     }
 }
 
-fn lines(what: &str, key: &str, course: &Course) -> Option<String> {
-    if let Some(reason) = course.off.as_ref().filter(|_| course.is_news) {
-        return Some(format!(
-            "no {what}: {reason}; name the right address in {key}.urls, or write {key}: false"
-        ));
+/// A line about how it went with an endpoint, unless it went well or nobody would expect it to be there.
+fn line(what: &str, key: &str, course: &Course) -> Option<String> {
+    let remedy = format!("name the right address in {key}.urls, or write {key}: false");
+    let url = &course.url;
+    if let Some(reason) = &course.off {
+        return course.is_news.then(|| format!("no {what}: {reason}; {remedy}"));
     }
     if let Some(reason) = course.detour.as_ref().filter(|_| course.is_news) {
-        return Some(format!("{what} come from {}: {reason}", course.url));
+        return Some(format!("{what} come from {url}: {reason}"));
+    }
+    if course.answers == 0 {
+        return Some(format!("no {what}: no answer from {url} while the load ran; {remedy}"));
     }
     if course.failures > 0 {
-        let last = course.last_failure.as_deref().unwrap_or_default();
+        let (failures, last) = (course.failures, course.last_failure.as_deref().unwrap_or_default());
+        let all = failures + course.answers;
         return Some(format!(
-            "{what} of {}: {} of {} scrapes failed, the last one because the server {last}",
-            course.url,
-            course.failures,
-            course.failures + course.answers
+            "{what} of {url}: {failures} of {all} scrapes failed, the last one because the server {last}"
         ));
     }
     if course.is_unanswered {
         return Some(format!(
-            "{what} of {}: no answer at the end of the load, so the end of the last phase is missing in them",
-            course.url
+            "{what} of {url}: no answer at the end of the load, so what came last is missing in them"
         ));
     }
     course.is_thinned.then(|| {
-        format!(
-            "{what} of {}: too many figures moved to keep them all, so from some time on only starts and ends of phases are in them",
-            course.url
-        )
-    })
-}
-
-fn bad_lines(course: &Course, history: &History) -> Option<String> {
-    (history.bad_lines > 0).then(|| {
-        format!(
-            "server metrics of {}: {} lines are not Prometheus text and were left out",
-            course.url, history.bad_lines
-        )
+        format!("{what} of {url}: too many figures moved to keep all of them; from some time on there are only those of starts and ends of phases")
     })
 }
 

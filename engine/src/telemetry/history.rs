@@ -29,6 +29,8 @@ pub struct History {
     changes: usize,
     /// Lines that were no samples, over all answers.
     pub bad_lines: u64,
+    /// Answers in which a counter had fallen: its server had started anew.
+    pub resets: u64,
 }
 
 /// A family over all answers.
@@ -63,10 +65,14 @@ impl History {
     pub(super) fn record(&mut self, sent: Nanos, answered: Nanos, mut answer: Exposition) {
         let index = self.scrapes.len();
         let mut changes = 0;
+        let mut has_reset = false;
         for (name, family) in &mut self.families {
             let mut now = answer.families.remove(name).map(|family| family.series);
             for (labels, series) in &mut family.series {
                 let reading = now.as_mut().and_then(|series| series.remove(labels));
+                has_reset |= reading
+                    .as_ref()
+                    .is_some_and(|now| series.has_reset(family.kind, index, now));
                 changes += series.note(index, reading);
             }
             for (labels, reading) in now.into_iter().flatten() {
@@ -85,6 +91,7 @@ impl History {
         }
         self.changes += changes;
         self.bad_lines += answer.bad_lines;
+        self.resets += u64::from(has_reset);
         self.scrapes.push(Scrape {
             sent,
             answered,
@@ -152,6 +159,17 @@ pub enum Figures<'a> {
 }
 
 impl SeriesHistory {
+    /// Whether what is counted is less at scrape `index` than it was before.
+    fn has_reset(&self, kind: FamilyKind, index: usize, now: &Reading) -> bool {
+        let (before, now) = match kind {
+            FamilyKind::Counter => (&self.value, now.value),
+            FamilyKind::Histogram => (&self.count, now.count),
+            FamilyKind::Gauge | FamilyKind::Unknown => return false,
+        };
+        let before = index.checked_sub(1).and_then(|before_index| before.at(before_index));
+        before.zip(now).is_some_and(|(before, now)| now < before)
+    }
+
     /// Notes what the series says at scrape `index`, and gives how many figures differ from before.
     fn note(&mut self, index: usize, reading: Option<Reading>) -> usize {
         let Reading {

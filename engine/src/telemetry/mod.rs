@@ -11,6 +11,8 @@
 mod bell;
 mod estimate;
 mod exposition;
+mod gpu;
+mod gpu_stats;
 mod history;
 mod line;
 mod scraper;
@@ -21,6 +23,8 @@ mod unit;
 
 pub use bell::Bell;
 pub use exposition::{FamilyKind, Labels};
+pub use gpu::{GPU_FIELDS, GpuField, GpuHistory, GpuIdentity, gpu_fields};
+pub use gpu_stats::{Efficiency, GpuFigure, GpuStats, LoadFigures, efficiency, summarize_gpus};
 pub use history::{Figures, History, Scrape, Snapshot};
 pub use scraper::{Answer, Course, Keep, Scrapers};
 pub use span::{Lifetime, Span, union};

@@ -120,9 +120,9 @@ impl<K: Keep> Scrapers<K> {
         })
     }
 
-    /// Waits until each endpoint has answered or been given up, but not for one that is slow.
-    pub fn await_first(&self) {
-        let deadline = Instant::now() + FIRST_ANSWER;
+    /// Waits until each endpoint has answered or been given up, but not long after the start and so not for one that is slow.
+    pub fn await_first(&self, started: Instant) {
+        let deadline = started + FIRST_ANSWER;
         for _ in &self.observed {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.first.recv_timeout(left).is_err() {

@@ -68,7 +68,7 @@ impl Span {
     }
 
     /// How long it is, in seconds; `None` if the scrapes leave no time between them.
-    pub(super) fn seconds(&self) -> Option<f64> {
+    pub fn seconds(&self) -> Option<f64> {
         (self.end > self.start).then(|| self.end.since(self.start).as_secs_f64())
     }
 }

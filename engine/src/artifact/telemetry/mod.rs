@@ -3,20 +3,26 @@
 //! ```text
 //! server_metrics_export.json, .csv   figures over all profiling phases
 //! server_metrics_export.jsonl        every scrape
-//! phases/NAME/server_metrics.json    figures over one phase
+//! gpu_telemetry_export.jsonl         every GPU at every scrape; its figures stand in the run's summary
+//! phases/NAME/server_metrics.json    figures over one phase, and the same of GPUs in gpu_telemetry.json
 //! ```
 
 mod figures;
+mod gpu;
 mod lines;
 mod phase;
 mod server;
 mod table;
 
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
 use crate::clock::WallAnchor;
 use crate::id::PhaseId;
 use crate::plan::{MetricsFormat, PhaseKind, Plan};
-use crate::report::PhaseReport;
-use crate::telemetry::{Course, History, Lifetime, Span, union};
+use crate::report::{PhaseReport, ScopeReport};
+use crate::telemetry::{Course, GpuHistory, History, Lifetime, Span, union};
 
 use super::{ArtifactDirectory, Written, names, pretty};
 
@@ -25,6 +31,8 @@ use super::{ArtifactDirectory, Written, names, pretty};
 pub struct TelemetryFacts<'a> {
     /// Endpoints of servers, those that never answered included.
     pub servers: &'a [(History, Course)],
+    /// Exporters of GPU figures, those that never answered included; `None`: nobody asked for these.
+    pub gpus: Option<&'a [(GpuHistory, Course)]>,
     /// When each phase ran; those that did not start are not there.
     pub lifetimes: &'a [(PhaseId, Lifetime)],
     /// Turns instants into wall-clock time.
@@ -74,9 +82,38 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Adds what is known of GPUs to the summary of the run.
+pub(super) fn add_to_summary(
+    document: &mut Map<String, Value>,
+    plan: &Plan,
+    scope: &ScopeReport,
+    facts: TelemetryFacts<'_>,
+) {
+    let page = Page { plan, facts };
+    if let Some(data) = gpu::of_run(&page) {
+        // It stands before the config.
+        let at = document
+            .keys()
+            .position(|key| key == "input_config")
+            .unwrap_or(document.len());
+        document.shift_insert(at, "telemetry_data".into(), data);
+    }
+    let costs = gpu::costs(&page, scope).into_iter();
+    document.extend(costs.map(|cost| (cost.tag.to_owned(), json!({ "unit": cost.unit, "avg": cost.value }))));
+}
+
+/// Writes the table of GPUs behind the run's other tables.
+pub(super) fn write_gpu_table(plan: &Plan, facts: TelemetryFacts<'_>, out: &mut dyn Write) -> io::Result<()> {
+    gpu::write_table(&Page { plan, facts }, out)
+}
+
 /// Writes the files of the whole run.
 pub(super) fn write_run(directory: &ArtifactDirectory, plan: &Plan, facts: TelemetryFacts<'_>, written: &mut Written) {
     let page = Page { plan, facts };
+    if gpu::has_lines(&page) {
+        let name = directory.names().gpu_telemetry();
+        written.note(directory.write_atomically(&name, |out| gpu::write_lines(&page, out)));
+    }
     // Nobody answered: a file without figures would look like a server without load.
     if page.answering().next().is_none() {
         return;
@@ -94,19 +131,33 @@ pub(super) fn write_run(directory: &ArtifactDirectory, plan: &Plan, facts: Telem
     }
 }
 
-/// Writes the file of one phase and gives its path, if there is anything to write.
+/// The files of one phase.
+pub(super) struct PhaseFiles {
+    /// Path of the servers' figures.
+    pub(super) server_metrics: Option<String>,
+    /// Path of the GPUs' figures.
+    pub(super) gpu_telemetry: Option<String>,
+}
+
+/// Writes the files of one phase, as far as there is anything to write.
 pub(super) fn write_phase(
     directory: &ArtifactDirectory,
     plan: &Plan,
     phase: &PhaseReport,
     facts: TelemetryFacts<'_>,
     written: &mut Written,
-) -> Option<String> {
+) -> PhaseFiles {
     let page = Page { plan, facts };
-    let document = phase::document(&page, phase)?;
-    let path = format!("{}/{}/{}", names::PHASES, phase.name, names::PHASE_SERVER_METRICS);
-    let is_written = written.note(directory.write_atomically(&path, |out| super::adaptive::document(&document, out)));
-    is_written.then_some(path)
+    let mut write = |document: Option<Value>, name: &str| {
+        let document = document?;
+        let path = format!("{}/{}/{name}", names::PHASES, phase.name);
+        let outcome = directory.write_atomically(&path, |out| super::adaptive::document(&document, out));
+        written.note(outcome).then_some(path)
+    };
+    PhaseFiles {
+        server_metrics: write(phase::document(&page, phase), names::PHASE_SERVER_METRICS),
+        gpu_telemetry: write(gpu::of_phase(&page, phase), names::PHASE_GPU_TELEMETRY),
+    }
 }
 
 /// An address without its scheme and the usual path: how endpoints are called where a name must be short.

@@ -72,7 +72,8 @@ fn metrics(page: &Page<'_>, kind: PhaseKind) -> Value {
     Value::Object(merged(page, kind).into_iter().map(family).collect())
 }
 
-fn range(lifetimes: &[Lifetime]) -> Option<(crate::units::Nanos, crate::units::Nanos)> {
+/// From the first start to the last end.
+pub(super) fn range(lifetimes: &[Lifetime]) -> Option<(crate::units::Nanos, crate::units::Nanos)> {
     let start = lifetimes.iter().map(|lifetime| lifetime.start).min()?;
     Some((start, lifetimes.iter().map(|lifetime| lifetime.end).max()?))
 }
@@ -111,9 +112,8 @@ fn courses(page: &Page<'_>) -> Value {
     endpoints
         .map(|(history, course)| {
             let mut object = course_of(course);
-            if history.bad_lines > 0 {
-                object.insert("bad_lines".into(), json!(history.bad_lines));
-            }
+            object.insert("bad_lines".into(), json!(history.bad_lines));
+            object.insert("resets".into(), json!(history.resets));
             Value::Object(object)
         })
         .collect()
