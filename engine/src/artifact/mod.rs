@@ -121,7 +121,8 @@ pub fn write_all(
         written.note(directory.write_atomically(&json_name, |out| pretty(&document, out)));
     }
     written.note(directory.write_atomically(&csv_name, |out| {
-        csv::write(&report.aggregate, out)?;
+        let costs = telemetry.map(|facts| telemetry::costs(plan, &report.aggregate, facts));
+        csv::write(&report.aggregate, &costs.unwrap_or_default(), out)?;
         telemetry.map_or(Ok(()), |facts| telemetry::write_gpu_table(plan, facts, out))
     }));
     if let Some(facts) = telemetry {
@@ -140,7 +141,7 @@ pub fn write_all(
             }
         }
         let path = place(&csv_name);
-        if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, out))) {
+        if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, &[], out))) {
             entry.metrics_csv = Some(path);
         }
         if let Some(facts) = telemetry {

@@ -35,6 +35,9 @@ const DEFAULT_SMOOTHNESS: f64 = 1.0;
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
 
+/// Said of every run with slices: the other half of what the format means by them is not there.
+const SLICES_OF_METRICS: &str = "artifacts.slice_duration: server metrics have slices; slices of requests (profile_export_aiperf_timeslices) are not written yet";
+
 /// What a run decides beside the file.
 #[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
@@ -103,6 +106,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     let (telemetry, unasked) = telemetry::plan(config, &targets, replacement.is_some());
     let mut warnings = config.warnings.clone();
     warnings.extend(unasked);
+    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     Ok(Plan {

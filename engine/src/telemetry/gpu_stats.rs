@@ -119,6 +119,8 @@ pub struct LoadFigures {
 pub struct Efficiency {
     /// Its key in artifacts.
     pub tag: &'static str,
+    /// Its name in tables.
+    pub title: &'static str,
     /// Its unit.
     pub unit: &'static str,
     /// How much.
@@ -142,24 +144,42 @@ pub fn efficiency(gpus: &[GpuStats<'_>], load: &LoadFigures) -> Vec<Efficiency> 
     let milli = |joules: Option<f64>| joules.map(|joules| joules * 1e3);
     let per_request = per(load.requests);
     let figures = [
-        ("nvidia_total_gpu_power", "W", total_watts),
-        ("nvidia_average_gpu_power", "W", watts),
-        ("nvidia_total_gpu_energy", "J", joules),
+        ("nvidia_total_gpu_power", "Total GPU Power", "W", total_watts),
+        ("nvidia_average_gpu_power", "Average GPU Power", "W", watts),
+        ("nvidia_total_gpu_energy", "Total GPU Energy", "J", joules),
         (
             "nvidia_output_tokens_per_joule",
+            "Output Tokens per Joule",
             "tokens/J",
             ratio(load.output_tokens, joules),
         ),
         (
             "nvidia_energy_per_output_token",
+            "Energy per Output Token",
             "mJ/token",
             milli(per(load.output_tokens)),
         ),
-        ("nvidia_energy_per_total_token", "mJ/token", milli(per(tokens))),
-        ("nvidia_energy_per_request", "joules/request", per_request),
-        ("nvidia_energy_per_user", "joules/user", per(load.concurrency)),
+        (
+            "nvidia_energy_per_total_token",
+            "Energy per Total Token",
+            "mJ/token",
+            milli(per(tokens)),
+        ),
+        (
+            "nvidia_energy_per_request",
+            "Energy per Request",
+            "joules/request",
+            per_request,
+        ),
+        (
+            "nvidia_energy_per_user",
+            "Energy per User",
+            "joules/user",
+            per(load.concurrency),
+        ),
         (
             "nvidia_energy_delay_product",
+            "Energy Delay Product",
             "J*s",
             per_request
                 .zip(load.latency_s)
@@ -167,19 +187,33 @@ pub fn efficiency(gpus: &[GpuStats<'_>], load: &LoadFigures) -> Vec<Efficiency> 
         ),
         (
             "nvidia_performance_per_watt",
+            "Performance per Watt",
             "requests/sec/W",
             ratio(load.request_rate, watts),
         ),
         (
             "nvidia_output_tps_per_watt",
+            "Output Tokens per Second per Watt",
             "tokens/sec/W",
             ratio(load.output_rate, watts),
         ),
-        ("nvidia_goodput_per_watt", "requests/sec/W", ratio(load.goodput, watts)),
+        (
+            "nvidia_goodput_per_watt",
+            "Goodput per Watt",
+            "requests/sec/W",
+            ratio(load.goodput, watts),
+        ),
     ];
     let known = figures.into_iter();
     known
-        .filter_map(|(tag, unit, value)| value.map(|value| Efficiency { tag, unit, value }))
+        .filter_map(|(tag, title, unit, value)| {
+            value.map(|value| Efficiency {
+                tag,
+                title,
+                unit,
+                value,
+            })
+        })
         .collect()
 }
 

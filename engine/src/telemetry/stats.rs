@@ -212,12 +212,18 @@ fn cut(history: &History, spans: &[Span], length: Nanos) -> Vec<Piece> {
             };
             let from = scrapes.partition_point(|scrape| scrape.answered < start);
             let to = scrapes.partition_point(|scrape| scrape.answered < end);
+            // The short rest of a span may have no scrape but the one that ends it.
+            let inside = if from == to && end == span.end {
+                (span.end_at, span.end_at + 1)
+            } else {
+                (from, to)
+            };
             pieces.push(Piece {
                 start,
                 end,
                 is_complete: wanted <= span.end,
                 counted: (at(start), at(end)),
-                inside: (from, to),
+                inside,
             });
             start = wanted;
         }

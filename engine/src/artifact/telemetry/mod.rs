@@ -22,7 +22,7 @@ use crate::clock::WallAnchor;
 use crate::id::PhaseId;
 use crate::plan::{MetricsFormat, PhaseKind, Plan};
 use crate::report::{PhaseReport, ScopeReport};
-use crate::telemetry::{Course, GpuHistory, History, Lifetime, Span, union};
+use crate::telemetry::{Course, Efficiency, GpuHistory, History, Lifetime, Span, union};
 
 use super::{ArtifactDirectory, Written, names, pretty};
 
@@ -100,6 +100,11 @@ pub(super) fn add_to_summary(
     }
     let costs = gpu::costs(&page, scope).into_iter();
     document.extend(costs.map(|cost| (cost.tag.to_owned(), json!({ "unit": cost.unit, "avg": cost.value }))));
+}
+
+/// What the load cost in energy, as far as GPUs tell it.
+pub(super) fn costs(plan: &Plan, scope: &ScopeReport, facts: TelemetryFacts<'_>) -> Vec<Efficiency> {
+    gpu::costs(&Page { plan, facts }, scope)
 }
 
 /// Writes the table of GPUs behind the run's other tables.
