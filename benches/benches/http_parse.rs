@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
 use ringload_benches::harness;
-use ringload_engine::http::{ResponseReader, ScratchPool};
+use ringload_engine::http::{Protocol, ResponseReader, ScratchPool};
 
 const TOKENS: usize = 32;
 
@@ -88,7 +88,7 @@ fn main() {
         bytes: whole.len() as u64,
     });
     for (name, feeds) in &cases {
-        let (mut reader, mut pool) = (ResponseReader::new(), ScratchPool::new(4, 4096));
+        let (mut reader, mut pool) = (ResponseReader::new(Protocol::Chat), ScratchPool::new(4, 4096));
         // Criterion owns the statistics; this sum over all of its iterations serves the line below only.
         let (mut spent, mut rounds) = (Duration::ZERO, 0u64);
         group.bench_function(*name, |bencher| {

@@ -70,11 +70,13 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         origin,
     };
     let inputs = RenderInputs {
+        kind: EndpointKind::Chat,
         targets: std::slice::from_ref(&target),
         model: "mock-model",
         streaming: requests.streaming,
         close_after: false,
         use_legacy_max_tokens: false,
+        use_server_token_count: false,
         headers: &[],
         session_header: None,
         extra: &serde_json::Map::new(),

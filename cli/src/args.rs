@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::control_args::ControlArgs;
+use crate::config_args::ConfigArgs;
 use crate::engine::CoreChoice;
 use crate::{cores, exit};
 
@@ -19,7 +19,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the workflow of a config file against a server and write its artifacts.
+    /// Run a workflow, of a config file or of flags, against a server and write its artifacts.
+    ///
+    /// Flags alone make a workflow of one profiling phase; over a config file they change what it says. `-h` lists them in a line each.
     Profile(Box<Profile>),
     /// Work with config files without sending anything.
     #[command(subcommand)]
@@ -37,98 +39,98 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Profile {
-    /// The config file (YAML) with server, data set and phases.
-    ///
-    /// May be left out with --mock: then a bundled workflow of four phases and about ten seconds runs.
-    #[arg(long, short = 'c', value_name = "FILE", required_unless_present = "mock")]
+    /// The config file (YAML) with server, data set and phases. Flags go over it.
+    #[arg(long, short = 'f', short_alias = 'c', value_name = "FILE", help_heading = "Input")]
     pub(crate) config: Option<PathBuf>,
 
     /// Start a mock inference server inside this process and send the load there.
     ///
-    /// It answers each streamed request after 20 ms and then with one token each 5 ms, on a free port of 127.0.0.1. The scheme, host and
-    /// port of the config's URL are replaced, its path is kept; an https URL is refused, for the mock speaks plain HTTP. Server and client share the machine's cores, so the figures describe the
-    /// tool and not a server.
-    #[arg(long)]
+    /// Without --config and --model, a bundled workflow of four phases and about ten seconds runs. The server answers each streamed
+    /// request after 20 ms and then with one token each 5 ms, on a free port of 127.0.0.1. The scheme, host and port of the URL are replaced, its
+    /// path is kept; an https URL is refused, for the mock speaks plain HTTP. Server and client share the machine's cores, so the figures
+    /// describe the tool and not a server.
+    #[arg(long, help_heading = "Input")]
     pub(crate) mock: bool,
 
-    /// Reactor cores: threads that send load, each pinned to a processor of its own. A number, or the processors themselves, such as 2,4-6
-    /// [default: one per physical core of one memory node, but one].
+    #[command(flatten)]
+    pub(crate) flags: ConfigArgs,
+
+    /// Threads that send load, or their processors, such as 2,4-6 [default: one per physical core of a memory node, but one].
+    ///
+    /// Each is pinned to a processor of its own.
     ///
     /// The processor that stays free is for everything else: coordinator, journal, control calls, console. A number takes physical cores before
     /// SMT siblings, processors of one memory node before those of several, and the last ones before the first. A list is taken as it is; one
     /// processor alone is written 3-3. Only processors in the affinity mask and the cgroup's cpuset count, and a quota bounds the default. The run
     /// says what it chose. The schedule, the prompts and every random draw are the same for any number of cores.
-    #[arg(long, value_name = "N|LIST", value_parser = cores::parse)]
+    #[arg(long, value_name = "N|LIST", value_parser = cores::parse, help_heading = "Engine")]
     pub(crate) cores: Option<CoreChoice>,
 
     /// How a core waits for its next deadline: what lateness may cost.
     ///
     /// A sleep ends 50 us late on many hosts, and that is lateness of a request. Sleeping costs nothing; spinning costs processor time, up to a
     /// whole processor per core, and heat and clock speed with it. The send lag in the artifacts shows what was reached.
-    #[arg(long, value_name = "HOW", default_value = "auto")]
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Engine")]
     pub(crate) pacing: PacingFlag,
 
     /// What moves the bytes: io_uring, or epoll where a host refuses it.
     ///
     /// `auto` takes io_uring and falls back to epoll with one line that says why: a seccomp profile, the sysctl kernel.io_uring_disabled, a low
     /// locked-memory limit. The artifacts record which driver ran.
-    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    #[arg(long, value_name = "WHICH", default_value = "auto", help_heading = "Engine")]
     pub(crate) driver: DriverFlag,
 
     /// Addresses of this host that connections are bound to, in turn [default: the kernel chooses].
     ///
     /// One address has about 28,000 local ports for each address of the server; a load that opens more connections than that within a minute
     /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
-    #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',', help_heading = "Engine")]
     pub(crate) source_address: Vec<IpAddr>,
 
     /// Trust only the root certificates of this PEM file for an https address [default: the roots that this system trusts].
     ///
     /// The load and the control hooks use them. As with `curl --cacert`, the system's roots do not count then. A server's self-signed certificate
     /// works as its own root, unless it is marked as an authority (CA:TRUE).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure", "mock"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure", "mock"], help_heading = "Endpoint")]
     pub(crate) ca_file: Option<PathBuf>,
 
-    /// Do not check who the server of an https address is. Anyone on the way can then read and change the requests, API key included.
+    /// Do not check who the server of an https address is.
     ///
-    /// A warning says so on the console, and the artifacts record it.
-    #[arg(long, conflicts_with = "mock")]
+    /// Anyone on the way can then read and change the requests, API key included. A warning says so on the console, and the artifacts record it.
+    #[arg(long, conflicts_with = "mock", help_heading = "Endpoint")]
     pub(crate) insecure: bool,
-
-    /// What is shown while the load runs [default: runtime.ui of the config file, else simple].
-    #[arg(long, value_name = "WHAT")]
-    pub(crate) ui: Option<Ui>,
 
     /// Directory of the artifacts [default: artifacts.dir of the config file, else a name under ./artifacts].
     ///
     /// It is created if need be. A directory that holds results is refused before any load, unless --overwrite is given. The bundled
     /// workflow of --mock takes the first free name of ./artifacts/mock, ./artifacts/mock-2 and so on.
-    #[arg(long, alias = "artifact-dir", value_name = "DIR")]
+    #[arg(long, alias = "artifact-dir", value_name = "DIR", help_heading = "Output")]
     pub(crate) output_artifact_dir: Option<PathBuf>,
 
-    /// Remove the results of an earlier run from the artifact directory first. Files that ringload did not write stay.
-    #[arg(long)]
+    /// Remove the results of an earlier run from the artifact directory first.
+    ///
+    /// Files that ringload did not write stay.
+    #[arg(long, help_heading = "Output")]
     pub(crate) overwrite: bool,
 
-    /// Go on with a sweep or with several runs that were interrupted: cells that succeeded are kept, the others run.
+    /// Go on with an interrupted sweep or several runs: cells that succeeded are kept.
     ///
-    /// The artifact directory must be that of the earlier attempt. If what a cell runs has changed since, nothing runs and the difference is named.
-    #[arg(long, conflicts_with_all = ["overwrite", "mock"])]
+    /// The others run. The artifact directory must be that of the earlier attempt. If what a cell runs has changed since, nothing runs and the difference is named.
+    #[arg(long, conflicts_with_all = ["overwrite", "mock"], help_heading = "Sweep and trials")]
     pub(crate) resume: bool,
 
     /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
     ///
     /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
     /// the verdict.
-    #[arg(long)]
+    #[arg(long, help_heading = "Engine")]
     pub(crate) fail_on_client_limited: bool,
 
-    /// Root of every random stream: prompts, arrivals, cancellations [default: randomSeed of the config file, else drawn and recorded].
-    #[arg(long, value_name = "N")]
-    pub(crate) random_seed: Option<u64>,
-
-    #[command(flatten)]
-    pub(crate) control: ControlArgs,
+    /// Paths of the control hooks for this server, where neither the config file nor a flag gives them.
+    ///
+    /// Turns no hook on.
+    #[arg(long, value_name = "SERVER", help_heading = "Control hooks and readiness")]
+    pub(crate) server_preset: Option<PresetFlag>,
 }
 
 /// The words of `--driver`.
@@ -155,8 +157,17 @@ pub(crate) enum PacingFlag {
     Busy,
 }
 
-/// What is shown on standard error while the load runs.
+/// The words of `--server-preset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PresetFlag {
+    /// /reset_prefix_cache (needs VLLM_SERVER_DEV_MODE=1), /start_profile, /stop_profile
+    Vllm,
+    /// /flush_cache, /start_profile, /stop_profile
+    Sglang,
+}
+
+/// What is shown on standard error while the load runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ui {
     /// One line per second: phase, elapsed time, requests sent, in flight and failed, requests per second.
     Simple,
@@ -189,14 +200,14 @@ mod tests {
     #[test]
     fn every_flag_lands_in_its_field() {
         let profile = profile(
-            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --ui none --output-artifact-dir out --overwrite \
-             --random-seed 7 --fail-on-client-limited",
+            "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --output-artifact-dir out --overwrite \
+             --server-preset sglang --fail-on-client-limited",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
         assert!(profile.mock && profile.overwrite && profile.fail_on_client_limited);
         assert_eq!(
-            (profile.cores, profile.driver, profile.ui, profile.random_seed),
-            (Some(CoreChoice::Count(2)), DriverFlag::Epoll, Some(Ui::None), Some(7))
+            (profile.cores, profile.driver, profile.server_preset),
+            (Some(CoreChoice::Count(2)), DriverFlag::Epoll, Some(PresetFlag::Sglang))
         );
         assert_eq!(profile.pacing, PacingFlag::Busy);
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
@@ -213,16 +224,15 @@ mod tests {
     fn the_artifact_directory_has_a_second_name() {
         let profile = profile("ringload profile -c a.yaml --artifact-dir out");
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
-        assert_eq!((profile.ui, profile.cores), (None, None));
+        assert_eq!((profile.server_preset, profile.cores), (None, None));
     }
 
     #[test]
-    fn a_config_is_needed_unless_the_mock_brings_one() {
-        assert_eq!(
-            parse("ringload profile").err(),
-            Some(ErrorKind::MissingRequiredArgument)
-        );
-        assert_eq!(profile("ringload profile --mock").config, None);
+    fn the_config_has_three_names() {
+        for flag in ["--config", "-f", "-c"] {
+            let given = profile(&format!("ringload profile {flag} a.yaml"));
+            assert_eq!(given.config, Some("a.yaml".into()), "{flag}");
+        }
     }
 
     #[test]
@@ -233,8 +243,7 @@ mod tests {
             "ringload profile --mock --cores -1",
             "ringload profile --mock --cores 3-1",
             "ringload profile --mock --pacing exact",
-            "ringload profile --mock --ui dashboard",
-            "ringload profile --mock --random-seed -1",
+            "ringload profile --mock --server-preset tgi",
         ] {
             assert!(
                 matches!(
@@ -264,7 +273,7 @@ mod tests {
     fn every_argument_has_a_help_text() {
         fn check(command: &clap::Command) {
             assert!(command.get_about().is_some(), "{} has no text", command.get_name());
-            for argument in command.get_arguments() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
                 assert!(
                     argument.get_help().is_some(),
                     "{} {} has no text",

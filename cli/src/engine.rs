@@ -23,9 +23,7 @@ pub(crate) use ringload_engine::run::{
 };
 
 use ringload_engine::config::{self, Diagnostics};
-pub(crate) use ringload_engine::config::{
-    ControlFlags, ReadinessMode, ServerPreset, control_path, positive_seconds, redact_url, retry_seconds,
-};
+pub(crate) use ringload_engine::config::{Flag, Flags, Group, ServerPreset, Takes, all_flags, recorded, refusal};
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
@@ -58,6 +56,8 @@ pub(crate) enum Source<'a> {
     File(&'a Path),
     /// The workflow that comes with the program.
     Bundled,
+    /// The flags alone.
+    Flags,
 }
 
 /// What the command line decides over the file.
@@ -73,12 +73,10 @@ pub(crate) struct Overrides {
     pub(crate) verification: Option<Verification>,
     /// The command line as recorded in artifacts.
     pub(crate) command: String,
-    /// Root of the random streams.
-    pub(crate) seed: Option<u64>,
-    /// Hooks and readiness.
-    pub(crate) control: ControlFlags,
-    /// What is shown while the load runs.
-    pub(crate) ui: Option<Ui>,
+    /// What goes over the config.
+    pub(crate) flags: Flags,
+    /// Whose control routes fill the paths of hooks.
+    pub(crate) preset: Option<ServerPreset>,
 }
 
 /// What a config describes.
@@ -94,7 +92,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) work: Work,
-    /// `runtime.ui` of the config, or what the command line put in its place.
+    /// `runtime.ui` of the config.
     pub(crate) ui: Option<Ui>,
 }
 
@@ -105,18 +103,13 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
     let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
     let mut suite = match source {
-        Source::File(path) => config::load_suite(path),
-        Source::Bundled => config::parse_suite(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None),
+        Source::File(path) => config::load_suite_with(path, &overrides.flags),
+        Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
+        Source::Flags => config::suite_of_flags(&overrides.flags),
     }
     .map_err(rendered)?;
-    suite.apply_control_flags(&overrides.control).map_err(rendered)?;
-    if let Some(ui) = overrides.ui {
-        let ui = match ui {
-            Ui::None => config::Ui::None,
-            Ui::Simple => config::Ui::Simple,
-        };
-        let configs = suite.variations.iter_mut().map(|variation| &mut variation.config);
-        configs.for_each(|config| config.ui = Some(ui));
+    if let Some(preset) = overrides.preset {
+        suite.apply_preset(preset).map_err(rendered)?;
     }
     let options = BuildOptions {
         output_directory: overrides.output_directory,
@@ -125,7 +118,7 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         verification: overrides.verification,
         command: overrides.command,
         benchmark_id: None,
-        seed: overrides.seed,
+        seed: None,
         trial: 0,
     };
     let ui = suite.variations[0].config.ui.map(|ui| match ui {

@@ -3,8 +3,8 @@
 mod args;
 mod cell_table;
 mod command;
+mod config_args;
 mod console;
-mod control_args;
 mod cores;
 mod engine;
 mod exit;
@@ -13,24 +13,48 @@ mod progress;
 mod signals;
 mod table;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use args::{Args, Command, ConfigCommand};
+use exit::Exit;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let parsed = Args::command()
+        .bin_name(invoked_name())
+        .try_get_matches()
+        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
+    let args = match parsed {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version come here too. Nobody may be listening any more, and that is no reason to fail.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refuse(&error),
     };
     let exit = match args.command {
         Command::Profile(profile) => command::profile::execute(&profile),
         Command::Config(ConfigCommand::Validate { file }) => command::validate::execute(&file),
     };
     exit.into()
+}
+
+/// What the program was called: scripts for the peer reach it through a link of that name, and the help shows what they can type.
+fn invoked_name() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().and_then(|name| name.to_str());
+    name.unwrap_or("ringload").to_owned()
+}
+
+/// Tells what is wrong with a command line, or the help.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
+        && let Some(refusal) = engine::refusal(typed)
+    {
+        console::note(&format!("error: {refusal}"));
+        return Exit::Usage.into();
+    }
+    // Help and version come here too. Nobody may be listening any more, and that is no reason to fail.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -189,6 +189,7 @@ impl LoadedCore {
             connects_in_flight: connects_in_flight(1),
             connection_reuse: plan.endpoint.connection_reuse,
             tls: Vec::new(),
+            kind: plan.endpoint.kind,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),

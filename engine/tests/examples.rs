@@ -46,12 +46,17 @@ fn every_example_is_sound() {
         .collect();
     names.sort();
     for expected in [
+        "completions.yaml",
+        "embeddings.yaml",
         "fixed-schedule.yaml",
         "hooks.yaml",
+        "messages.yaml",
         "multi-phase.yaml",
         "poisson.yaml",
         "quickstart.yaml",
+        "rankings.yaml",
         "rates.yaml",
+        "responses.yaml",
         "seamless.yaml",
         "several-servers.yaml",
         "sweep.yaml",

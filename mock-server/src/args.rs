@@ -32,13 +32,13 @@ pub(crate) struct Args {
     /// Seed of the variation
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Tokens of every answer [default: max_completion_tokens or max_tokens of the request, else 16]
+    /// Tokens of every answer [default: the limit of the request, such as max_completion_tokens, else 16]
     #[arg(long, value_name = "TOKENS")]
     osl: Option<u32>,
     /// No delays, and each answer in one write; for saturation
     #[arg(long, conflicts_with_all = ["ttft", "itl", "jitter"])]
     fast: bool,
-    /// Bearer token that inference requests must carry
+    /// Bearer token that inference requests must carry; in the messages API the x-api-key
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
     /// Write one line per request to standard error

@@ -10,9 +10,9 @@ use crate::ledger;
 /// Most tokens that one request may ask for.
 const TOKENS_MAX: u64 = 1_000_000;
 
-/// The parts of a chat request that shape its answer.
+/// The parts of a request that shape its answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ChatRequest {
+pub(crate) struct InferenceRequest {
     pub(crate) model: String,
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
@@ -20,26 +20,31 @@ pub(crate) struct ChatRequest {
     pub(crate) tokens_max: Option<u32>,
     /// Words in all text of all messages, as this server counts prompt tokens.
     pub(crate) prompt_words: u64,
+    /// Texts that each get an answer of their own: inputs of an embedding, passages of a ranking.
+    pub(crate) passages: usize,
 }
 
-impl ChatRequest {
+/// A limit of tokens that a request may have.
+pub(crate) fn tokens_max(key: &str, tokens: u64) -> Result<u32, String> {
+    match tokens {
+        1..=TOKENS_MAX => Ok(tokens as u32),
+        _ => Err(format!("{key} is {tokens}; it must be from 1 to {TOKENS_MAX}")),
+    }
+}
+
+impl InferenceRequest {
     /// Reads `body`.
     ///
     /// # Errors
     ///
     /// The message says what is wrong, for the error body of a 400.
-    pub(crate) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
+    pub(crate) fn parse(body: &[u8]) -> Result<InferenceRequest, String> {
         let body: Body = serde_json::from_slice(body).map_err(|error| format!("invalid request body: {error}"))?;
-        let tokens_max = match body.max_completion_tokens.or(body.max_tokens) {
-            None => None,
-            Some(tokens @ 1..=TOKENS_MAX) => Some(tokens as u32),
-            Some(tokens) => {
-                return Err(format!(
-                    "max_completion_tokens is {tokens}; it must be from 1 to {TOKENS_MAX}"
-                ));
-            }
-        };
-        Ok(ChatRequest {
+        let tokens_max = body.max_completion_tokens.or(body.max_tokens);
+        let tokens_max = tokens_max
+            .map(|tokens| self::tokens_max("max_completion_tokens", tokens))
+            .transpose()?;
+        Ok(InferenceRequest {
             model: body.model,
             stream: body.stream.unwrap_or(false),
             include_usage: body
@@ -48,11 +53,12 @@ impl ChatRequest {
                 .unwrap_or(false),
             tokens_max,
             prompt_words: body.messages.0,
+            passages: 0,
         })
     }
 }
 
-/// The messages of a body that [`ChatRequest::parse`] accepts.
+/// The messages of a body that [`InferenceRequest::parse`] accepts.
 pub(crate) fn messages(body: &[u8]) -> Vec<ledger::Message> {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -158,15 +164,16 @@ mod tests {
             [{"type":"text","text":" three\nfour "},{"type":"image_url","image_url":{"url":"data: not counted"}}]},
             {"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"f\u00fcnf \"six\""}],
             "temperature":0.5}"#;
-        let request = ChatRequest::parse(body).expect("valid");
+        let request = InferenceRequest::parse(body).expect("valid");
         assert_eq!(
             request,
-            ChatRequest {
+            InferenceRequest {
                 model: "m".into(),
                 stream: false,
                 include_usage: false,
                 tokens_max: None,
-                prompt_words: 6
+                prompt_words: 6,
+                passages: 0,
             }
         );
     }
@@ -184,7 +191,8 @@ mod tests {
 
     #[test]
     fn max_completion_tokens_goes_before_max_tokens() {
-        let parse = |fields: &str| ChatRequest::parse(format!(r#"{{"model":"m","messages":[],{fields}}}"#).as_bytes());
+        let parse =
+            |fields: &str| InferenceRequest::parse(format!(r#"{{"model":"m","messages":[],{fields}}}"#).as_bytes());
         let request =
             parse(r#""max_tokens":5,"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}"#);
         let request = request.expect("valid");
@@ -214,7 +222,7 @@ mod tests {
                 "a string or a list of parts",
             ),
         ] {
-            let message = ChatRequest::parse(body.as_bytes()).expect_err(body);
+            let message = InferenceRequest::parse(body.as_bytes()).expect_err(body);
             assert!(
                 message.starts_with("invalid request body: ") && message.contains(part),
                 "{message}"

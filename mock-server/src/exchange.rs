@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::api::Api;
 use crate::http::Request;
 use crate::ledger::{LedgerEntry, Message, Outcome, increment, lock};
 use crate::observed::Ended;
@@ -37,6 +38,7 @@ impl<'a> Exchange<'a> {
         Exchange {
             thread,
             entry: LedgerEntry {
+                api: Api::of(&request.path).unwrap_or_default(),
                 receive_complete_ns: received_ns,
                 first_byte_ns: None,
                 last_byte_ns: None,

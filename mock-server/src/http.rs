@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::api::Api;
+
 /// Largest request head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Largest request body.
@@ -12,9 +14,6 @@ const BODY_BYTES_KEPT: usize = 1024 * 1024;
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Most header fields of a request.
 const HEADERS_MAX: usize = 100;
-
-/// Where inference requests go.
-pub(crate) const INFERENCE_PATH: &str = "/v1/chat/completions";
 
 /// The methods that this server tells apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,8 +35,11 @@ pub(crate) struct Request {
     pub(crate) request_id: String,
     pub(crate) session: String,
     pub(crate) authorization: String,
+    /// `x-api-key`, and below `anthropic-version`.
+    pub(crate) api_key: String,
+    pub(crate) api_version: String,
     pub(crate) fault: String,
-    /// Every header field in order, unless the request goes to the path of inference: those come by the hundred thousand.
+    /// Every header field in order, unless the request goes to a path of inference: those come by the hundred thousand.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) content_length: Option<u64>,
     /// The client asked for the connection to be closed after the answer.
@@ -53,6 +55,8 @@ impl Request {
         self.request_id.clear();
         self.session.clear();
         self.authorization.clear();
+        self.api_key.clear();
+        self.api_version.clear();
         self.fault.clear();
         self.headers.clear();
         self.content_length = None;
@@ -197,7 +201,7 @@ impl Parser {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         request.path.push_str(path);
         request.query.push_str(query);
-        if request.path != INFERENCE_PATH {
+        if Api::of(&request.path).is_none() {
             let text = |header: &httparse::Header<'_>| {
                 let value = String::from_utf8_lossy(header.value).into_owned();
                 (header.name.to_owned(), value)
@@ -213,6 +217,10 @@ impl Parser {
                 &mut request.session
             } else if is("authorization") {
                 &mut request.authorization
+            } else if is("x-api-key") {
+                &mut request.api_key
+            } else if is("anthropic-version") {
+                &mut request.api_version
             } else if is("x-mock-fault") {
                 &mut request.fault
             } else if is("content-length") {

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Api;
+
 /// Control calls that are kept; later ones are counted only.
 const CONTROL_ENTRIES_MAX: usize = 10_000;
 /// Bytes of a control call's body that are kept.
@@ -44,6 +46,8 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
+    /// The API that the request spoke.
+    pub api: Api,
     /// When the last byte of the request had been read.
     pub receive_complete_ns: u64,
     /// When the first byte of the response was sent; an interim head counts.
@@ -280,6 +284,7 @@ mod tests {
 
     fn entry(received_ns: u64) -> LedgerEntry {
         LedgerEntry {
+            api: Api::Chat,
             receive_complete_ns: received_ns,
             first_byte_ns: None,
             last_byte_ns: None,

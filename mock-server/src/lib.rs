@@ -1,17 +1,19 @@
 //! A mock inference server with a ledger: the ground truth that a load generator is tested against.
 //!
-//! It answers OpenAI-style chat completions, streamed or whole, on a seeded absolute schedule or as fast as it can, and
+//! It answers chat completions and the other APIs of inference servers, streamed or whole, on a seeded absolute schedule or as fast as it can, and
 //! writes down what really happened to each request. It shares no code with the engine: two independent readings of
 //! the protocol, so that one mistake cannot hide the other.
 //!
 //! ```text
-//! accept --> reading task  --> input --> parser --> route --> chat: script + fault --> voice --> writer
+//! accept --> reading task  --> input --> parser --> route --> inference: script + fault --> voice --> writer
 //!            (never stops)                                        |                                |
 //!                                                              timer (ns)             exchange --> ledger
 //! ```
 //!
-//! Routes: `POST /v1/chat/completions`; `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`,
-//! `/metrics`, `/dcgm/metrics`; `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
+//! Routes of inference, all `POST`: `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`, `/v2/rerank`,
+//! `/rerank`, `/v1/ranking`. Others: `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`, `/metrics`,
+//! `/dcgm/metrics`;
+//! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
 //! `/ledger` is one JSON array of [`LedgerEntry`] objects, each on a line of its own; `/control` is an array of
 //! [`ControlEntry`] objects. `/metrics` shows what was really served in Prometheus text under the names that vLLM uses; `/dcgm/metrics` shows a
 //! graphics card that is as busy as this server, made up but for that. Any request can ask for a [`Fault`] by header or query.
@@ -34,16 +36,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod chat;
+mod api;
 mod chat_request;
 mod connection;
 mod control;
 mod dcgm;
+mod dialect;
 mod exchange;
 mod fault;
 mod http;
+mod inference;
 mod ledger;
 mod observed;
+mod other_request;
 mod prometheus;
 mod reply;
 mod script;
@@ -59,6 +64,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub use api::Api;
 pub use control::{ControlScript, ControlScriptError};
 pub use fault::{Fault, FaultError};
 pub use ledger::{ControlEntry, Counters, LedgerEntry, Message, Outcome};
@@ -81,11 +87,11 @@ pub struct Options {
     pub jitter: f64,
     /// Seed of the variation.
     pub seed: u64,
-    /// Tokens of every answer; `None` takes `max_completion_tokens` or `max_tokens` of the request, else 16.
+    /// Tokens of every answer; `None` takes the limit that the request has, under the name of its API, else 16.
     pub osl: Option<u32>,
     /// No delays, and each answer in one write.
     pub fast: bool,
-    /// The bearer token that inference requests must carry.
+    /// The bearer token that inference requests must carry; in the messages API the `x-api-key`.
     pub api_key: Option<String>,
     /// One line per request on standard error.
     pub access_logs: bool,
@@ -197,11 +203,7 @@ impl MockServer {
         if options.osl == Some(0) {
             return refuse("osl", "0".into(), "at least 1 token");
         }
-        if let Some(script) = options
-            .control
-            .iter()
-            .find(|script| script.path == http::INFERENCE_PATH)
-        {
+        if let Some(script) = options.control.iter().find(|script| Api::of(&script.path).is_some()) {
             return refuse(
                 "control",
                 script.path.clone(),

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use monoio::net::TcpStream;
 use serde_json::json;
 
-use crate::chat;
+use crate::api::Api;
 use crate::connection::{self, Connection, HandOver, Next, Writer};
 use crate::control::AnswerKind;
 use crate::dcgm;
 use crate::fault::{Fault, Target};
-use crate::http::{INFERENCE_PATH, Method, Parser, Request};
+use crate::http::{Method, Parser, Request};
+use crate::inference;
 use crate::ledger::{ControlEntry, increment, lock};
 use crate::prometheus;
 use crate::reply::{self, Ending, Instead, Reply};
@@ -107,7 +108,9 @@ impl Session {
 
     async fn answer(&mut self, request: &Request, received_ns: u64) -> Ending {
         match Route::of(&request.path) {
-            Some(Route::Chat) if request.method == Method::Post => chat::answer(self, request, received_ns).await,
+            Some(Route::Inference(api)) if request.method == Method::Post => {
+                inference::answer(self, api, request, received_ns).await
+            }
             route => self.answer_other(route, request, received_ns).await,
         }
     }
@@ -220,7 +223,7 @@ pub(crate) fn requested_fault(request: &Request) -> Result<Option<Fault>, Reply>
 /// The paths that this server knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
-    Chat,
+    Inference(Api),
     Models,
     Health,
     ResetPrefixCache,
@@ -235,8 +238,10 @@ enum Route {
 
 impl Route {
     fn of(path: &str) -> Option<Route> {
+        if let Some(api) = Api::of(path) {
+            return Some(Route::Inference(api));
+        }
         Some(match path {
-            INFERENCE_PATH => Route::Chat,
             "/v1/models" => Route::Models,
             "/health" => Route::Health,
             "/reset_prefix_cache" | "/flush_cache" => Route::ResetPrefixCache,
@@ -288,7 +293,7 @@ fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Reques
         return (Reply::error(404, &format!("no such route: {}", request.path)), ordinal);
     };
     let counter = route.control(shared);
-    let allowed = if counter.is_some() || route == Route::Chat {
+    let allowed = if counter.is_some() || matches!(route, Route::Inference(_)) {
         Method::Post
     } else {
         Method::Get

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use serde_json::json;
+
 /// Words that are one token each, with their leading space, in the vocabularies in common use.
 const WORDS: [&str; 16] = [
     "the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "on", "by", "at", "from",
@@ -33,8 +35,14 @@ pub fn answer_text(tokens: u32) -> String {
     (0..tokens).map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// The text of token `index` of an answer.
+pub(crate) fn token_text(index: u32) -> String {
+    let space = if index == 0 { "" } else { " " };
+    format!("{space}{}", word(index))
+}
+
 /// Appends one event to `out`: the lines of `event`, which end with an empty one.
-fn frame(out: &mut Vec<u8>, framing: Framing, event: &[u8]) {
+pub(crate) fn frame(out: &mut Vec<u8>, framing: Framing, event: &[u8]) {
     match framing {
         Framing::Plain => out.extend_from_slice(event),
         Framing::Chunked => {
@@ -58,6 +66,17 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// In the words of OpenAI's completions.
+    pub(crate) fn openai(self) -> serde_json::Value {
+        let total = self.prompt_tokens + u64::from(self.completion_tokens);
+        json!({"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens, "total_tokens": total})
+    }
+
+    /// In the words of Anthropic's API, which has no total.
+    pub(crate) fn anthropic(self) -> serde_json::Value {
+        json!({"input_tokens": self.prompt_tokens, "output_tokens": self.completion_tokens})
+    }
+
     fn write(self, out: &mut Vec<u8>) {
         let Usage {
             prompt_tokens,
@@ -83,7 +102,7 @@ pub(crate) enum FinishReason {
 }
 
 impl FinishReason {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",

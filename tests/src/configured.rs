@@ -23,8 +23,20 @@ pub fn run(address: SocketAddr, cores: u16, sections: &str) -> Run {
 /// # Panics
 /// If the config has a mistake.
 pub fn start(address: SocketAddr, cores: u16, sections: &str) -> Running {
+    start_speaking(address, cores, "streaming: true", sections)
+}
+
+/// Runs a config to its end on one core; `endpoint` are fields of the endpoint beside its URL.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_speaking(address: SocketAddr, endpoint: &str, sections: &str) -> Run {
+    start_speaking(address, 1, endpoint, sections).finish()
+}
+
+fn start_speaking(address: SocketAddr, cores: u16, endpoint: &str, sections: &str) -> Running {
     let text = format!(
-        "randomSeed: 42\nbenchmark:\n  model: mock-model\n  endpoint: {{url: \"http://{address}\", streaming: true, timeout: 30}}\n{sections}"
+        "randomSeed: 42\nbenchmark:\n  model: mock-model\n  endpoint: {{url: \"http://{address}\", timeout: 30, {endpoint}}}\n{sections}"
     );
     let temporary = tempfile::tempdir().expect("a temporary directory");
     let config = config::parse("test.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));

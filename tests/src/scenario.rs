@@ -355,11 +355,13 @@ impl Scenario {
             .map(|(address, path)| self.target(*address, path))
             .collect();
         let inputs = RenderInputs {
+            kind: EndpointKind::Chat,
             targets: &targets,
             model: MODEL,
             streaming: self.streaming,
             close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
+            use_server_token_count: false,
             headers: &self.headers,
             session_header: None,
             extra: &Map::new(),

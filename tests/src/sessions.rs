@@ -43,7 +43,8 @@ fn own_message(run: &Run, record: &Record) -> Message {
         .expect("a conversation of the plan");
     let image = conversations.images(conversation).start + record.metadata.turn_index as u32;
     let body: Value = serde_json::from_slice(run.plan.requests.entries[image as usize].body()).expect("JSON");
-    message("user", body["messages"][0]["content"].as_str().expect("a text"))
+    let messages = body.get("messages").unwrap_or(&body["input"]);
+    message("user", messages[0]["content"].as_str().expect("a text"))
 }
 
 /// The sessions of a run, by correlation id, each checked: its turns are of one conversation, follow one another from the first on, ran on one

@@ -41,8 +41,7 @@ const CELLS: [&str; 4] = [
 ];
 
 #[test]
-fn a_sweep_of_two_phases_resets_before_each_cell_and_leaves_one_tree() {
-    // Scenario 66.
+fn s66_a_sweep_of_two_phases_resets_before_each_cell_and_leaves_one_tree() {
     let server = quick();
     let (workplace, ended) = start(&server, TWO_BY_TWO, &[], 0);
     assert_eq!(resets(&server), [0, REQUESTS, 2 * REQUESTS, 3 * REQUESTS]);
@@ -243,8 +242,7 @@ fn a_sweep_with_trials_has_the_tree_of_its_order() {
 }
 
 #[test]
-fn a_cell_without_a_success_does_not_keep_the_others_from_running() {
-    // Scenario 66.
+fn s66_a_cell_without_a_success_does_not_keep_the_others_from_running() {
     let server = quick();
     let runs =
         ["good", "bad", "last"].map(|name| faulty(&server, name, if name == "bad" { "status:500" } else { "interim" }));
@@ -271,7 +269,7 @@ fn a_cell_without_a_success_does_not_keep_the_others_from_running() {
 }
 
 #[test]
-fn one_good_cell_of_several_is_not_enough() {
+fn s66_one_good_cell_of_several_is_not_enough() {
     let server = quick();
     let runs = ["good", "bad", "worse"]
         .map(|name| faulty(&server, name, if name == "good" { "interim" } else { "status:500" }));

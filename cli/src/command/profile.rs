@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::cells;
 use ringload_engine::units::Nanos;
 
-use crate::args::{DriverFlag, PacingFlag, Profile, Ui};
+use crate::args::{DriverFlag, PacingFlag, PresetFlag, Profile, Ui};
 use crate::console;
 use crate::engine::{
-    self, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome, Source, Verification,
-    Work,
+    self, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome, ServerPreset, Source,
+    Verification, Work,
 };
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -22,21 +22,23 @@ const BUNDLED_DIRECTORY: &str = "artifacts/mock";
 
 /// Runs the workflow that the flags name.
 pub(crate) fn execute(args: &Profile) -> Exit {
+    let source = source(args);
     let mock = match args.mock.then(engine::start_mock).transpose() {
         Ok(mock) => mock,
         Err(error) => return failed(&console::error_block(&error)),
     };
     let overrides = Overrides {
-        output_directory: output_directory(args),
+        output_directory: output_directory(args, source),
         overwrite: args.overwrite,
         target: mock.as_ref().map(|mock| mock.url()),
         verification: verification(args),
         command: command_line(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())),
-        seed: args.random_seed,
-        control: args.control.flags(),
-        ui: args.ui,
+        flags: args.flags.0.clone(),
+        preset: args.server_preset.map(|preset| match preset {
+            PresetFlag::Vllm => ServerPreset::Vllm,
+            PresetFlag::Sglang => ServerPreset::Sglang,
+        }),
     };
-    let source = args.config.as_deref().map_or(Source::Bundled, Source::File);
     let prepared = match engine::prepare(source, overrides) {
         Ok(prepared) => prepared,
         Err(diagnostics) => {
@@ -196,13 +198,22 @@ fn verification(args: &Profile) -> Option<Verification> {
     file.or_else(|| args.insecure.then_some(Verification::Off))
 }
 
+/// Where the workflow comes from. A model is what every workflow of flags names.
+fn source(args: &Profile) -> Source<'_> {
+    match &args.config {
+        Some(file) => Source::File(file),
+        None if args.mock && !args.flags.0.has("model") => Source::Bundled,
+        None => Source::Flags,
+    }
+}
+
 /// The artifact directory as far as the command line decides it.
-fn output_directory(args: &Profile) -> Option<PathBuf> {
-    match (&args.output_artifact_dir, &args.config) {
+fn output_directory(args: &Profile, source: Source<'_>) -> Option<PathBuf> {
+    match (&args.output_artifact_dir, source) {
         (Some(directory), _) => Some(directory.clone()),
-        (None, Some(_)) => None,
         // A demonstration is run again and again; it must neither be refused nor remove what an earlier one left.
-        (None, None) => Some(first_free(Path::new(BUNDLED_DIRECTORY))),
+        (None, Source::Bundled) => Some(first_free(Path::new(BUNDLED_DIRECTORY))),
+        (None, Source::File(_) | Source::Flags) => None,
     }
 }
 
@@ -221,16 +232,9 @@ fn first_free(base: &Path) -> PathBuf {
 
 /// The command line as one line that a shell reads back the same.
 fn command_line(arguments: impl Iterator<Item = String>) -> String {
-    let quoted: Vec<String> = arguments
-        .enumerate()
-        .map(|(at, argument)| {
-            if at == 0 {
-                program_name(&argument)
-            } else {
-                // The path of a hook may carry a key in its query.
-                quote(&engine::redact_url(&argument))
-            }
-        })
+    let words = engine::recorded(arguments).into_iter().enumerate();
+    let quoted: Vec<String> = words
+        .map(|(at, word)| if at == 0 { program_name(&word) } else { quote(&word) })
         .collect();
     quoted.join(" ")
 }
@@ -258,7 +262,8 @@ fn quote(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control_args::ControlArgs;
+    use crate::args::{Args, Command};
+    use clap::Parser as _;
 
     #[test]
     fn an_interrupt_stands_above_every_failure_and_a_failure_above_a_slow_client() {
@@ -292,27 +297,20 @@ mod tests {
 
     #[test]
     fn only_the_bundled_workflow_decides_its_directory() {
-        let args = |config: Option<&str>, directory: Option<&str>| Profile {
-            config: config.map(PathBuf::from),
-            mock: true,
-            cores: None,
-            driver: DriverFlag::Auto,
-            source_address: Vec::new(),
-            pacing: PacingFlag::Auto,
-            ca_file: None,
-            insecure: false,
-            ui: None,
-            output_artifact_dir: directory.map(PathBuf::from),
-            overwrite: false,
-            resume: false,
-            fail_on_client_limited: false,
-            random_seed: None,
-            control: ControlArgs::default(),
+        let directory = |line: &str| {
+            let words = ["ringload", "profile"].into_iter().chain(line.split_whitespace());
+            match Args::try_parse_from(words).expect("a valid command line").command {
+                Command::Profile(args) => output_directory(&args, source(&args)),
+                other => panic!("{other:?}"),
+            }
         };
-        assert_eq!(output_directory(&args(Some("a.yaml"), None)), None);
-        assert_eq!(output_directory(&args(Some("a.yaml"), Some("out"))), Some("out".into()));
-        assert_eq!(output_directory(&args(None, Some("out"))), Some("out".into()));
-        assert!(output_directory(&args(None, None)).is_some_and(|path| path.starts_with("artifacts")));
+        for line in ["--mock -c a.yaml", "--mock --model m", "--model m", ""] {
+            assert_eq!(directory(line), None, "{line}");
+        }
+        for line in ["--mock -c a.yaml --artifact-dir out", "--mock --artifact-dir out"] {
+            assert_eq!(directory(line), Some("out".into()), "{line}");
+        }
+        assert!(directory("--mock").is_some_and(|path| path.starts_with("artifacts")));
     }
 
     #[test]
@@ -333,9 +331,20 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_paths_of_hooks_are_not_recorded() {
-        let words = ["ringload", "profile", "--reset-kv-cache-path=/reset?token=hidden"];
+    fn secrets_are_not_recorded() {
+        let words = [
+            "ringload",
+            "profile",
+            "--reset-kv-cache-path=/reset?token=hidden",
+            "-H",
+            "X-A: hidden",
+            "--api-key",
+            "hidden",
+        ];
         let line = command_line(words.map(String::from).into_iter());
-        assert!(line.contains("/reset?") && !line.contains("hidden"), "{line}");
+        assert!(
+            line.contains("/reset?") && line.contains("X-A:") && !line.contains("hidden"),
+            "{line}"
+        );
     }
 }

@@ -149,19 +149,23 @@ fn walk(mut steps: Vec<Step>, mut node: Option<&Rc<Node>>, parts: &[&str]) -> Re
 }
 
 /// A phase as paths know it, in any of the forms of the file.
-struct Known<'t> {
-    name: Option<&'t str>,
-    is_profiling: bool,
-    steps: Vec<Step>,
-    node: &'t Rc<Node>,
+pub(super) struct Known<'t> {
+    pub(super) name: Option<&'t str>,
+    /// Written, or what the name or the form says.
+    pub(super) kind: Option<&'t str>,
+    pub(super) is_profiling: bool,
+    pub(super) steps: Vec<Step>,
+    pub(super) node: &'t Rc<Node>,
 }
 
-fn phases<'t>(body: &'t Node) -> Vec<Known<'t>> {
+/// All phases in their order.
+pub(super) fn phases<'t>(body: &'t Node) -> Vec<Known<'t>> {
     let known = |node: &'t Rc<Node>, steps, prefill: Option<&'static str>| {
         let name = text(node, "name").or(prefill);
         let kind = text(node, "kind").or(prefill).or(name);
         Known {
             name,
+            kind,
             is_profiling: kind == Some("profiling"),
             steps,
             node,
@@ -258,14 +262,8 @@ pub(super) fn set(node: Option<&Rc<Node>>, steps: &[Step], value: &Rc<Node>, at:
             Node::made(node, Value::Mapping(entries))
         }
         (Step::Key(key), _) => {
-            let place = Node {
-                start: at,
-                end: at,
-                size: 1,
-                height: 1,
-                value: Value::Faulty,
-            };
-            Node::made(&place, Value::Mapping(vec![entry(key, set(None, rest, value, at), at)]))
+            let entries = vec![entry(key, set(None, rest, value, at), at)];
+            Node::made(&Node::placeholder(at), Value::Mapping(entries))
         }
         (Step::Item(_), _) => unreachable!("a step into a list was found in that list"),
     }

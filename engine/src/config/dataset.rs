@@ -2,7 +2,8 @@
 
 use super::dataset_file::{self, FileDataset};
 use super::decode::{Bounds, Field, Section};
-use super::schema::{DATASET, LENGTH, PROMPTS};
+use super::endpoint_type::EndpointType;
+use super::schema::{DATASET, LENGTH, PROMPTS, RANKINGS};
 use super::tree::{Position, Value};
 
 /// Where prompts come from.
@@ -30,6 +31,19 @@ pub struct Dataset {
     pub random_seed: Option<i64>,
     /// In which order entries are taken.
     pub sampling: Option<Sampling>,
+    /// The queries and passages of types that rank.
+    pub rankings: Rankings,
+}
+
+/// What synthetic requests for ranks are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rankings {
+    /// Passages of a request.
+    pub passages: Option<Length>,
+    /// Tokens of a passage.
+    pub passage_tokens: Option<Length>,
+    /// Tokens of the query.
+    pub query_tokens: Option<Length>,
 }
 
 /// An order of taking entries.
@@ -82,36 +96,39 @@ pub struct Delay {
 const MAX_TOKENS: u32 = 10_000_000;
 /// Most turns of a conversation.
 const MAX_TURNS: u32 = 10_000;
+/// Most passages of a request.
+const MAX_PASSAGES: u32 = 10_000;
 /// Most entries of a dataset.
 const MAX_ENTRIES: u32 = 10_000_000;
 
-pub(super) fn decode(benchmark: &Section<'_>) -> Option<Dataset> {
+/// `kind` is what requests speak, if the endpoint could be read.
+pub(super) fn decode(benchmark: &Section<'_>, kind: Option<EndpointType>) -> Option<Dataset> {
     if benchmark.exclusive("dataset", "datasets") {
         return None;
     }
     if let Some(field) = benchmark.field("datasets") {
-        return list(&field);
+        return list(&field, kind);
     }
     match benchmark.required(
         "dataset",
         "as in dataset: {type: synthetic, prompts: {isl: 512, osl: 128}}",
     ) {
-        Some(field) => one(&field, false),
+        Some(field) => one(&field, false, kind),
         None => None,
     }
 }
 
 /// The list form: exactly one entry, with a name.
-fn list(field: &Field<'_>) -> Option<Dataset> {
+fn list(field: &Field<'_>, kind: Option<EndpointType>) -> Option<Dataset> {
     let items = field.items("a list with one dataset")?;
     if items.len() != 1 {
         field.report(format!("found {} datasets; allowed: exactly one", items.len()));
     }
-    let datasets: Vec<Option<Dataset>> = items.map(|item| one(&item, true)).collect();
+    let datasets: Vec<Option<Dataset>> = items.map(|item| one(&item, true, kind)).collect();
     datasets.into_iter().next().flatten()
 }
 
-fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
+fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> Option<Dataset> {
     if let Some(other) = refused_type(field) {
         field.refuse(&format!("datasets of type `{other}`"), "allowed: synthetic, file");
         return None;
@@ -131,7 +148,7 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
     };
     let file = match kind {
         Some(Kind::File) => {
-            for key in ["isl", "prompts"] {
+            for key in ["isl", "prompts", "rankings"] {
                 if section.field(key).is_some() {
                     section.report(
                         key,
@@ -160,6 +177,20 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
     {
         batch.refuse("several prompts in one request", "allowed: 1");
     }
+    let isl = tokens(&section, prompts.as_ref(), "isl");
+    let osl = tokens(&section, prompts.as_ref(), "osl");
+    let turns = section.field("turns").and_then(|field| turns(&field));
+    let rankings = section.field("rankings").and_then(|field| rankings(&field));
+    if let Some(endpoint) = endpoint {
+        suits(
+            &section,
+            endpoint,
+            turns,
+            osl,
+            isl.is_some() && file.is_none(),
+            rankings,
+        );
+    }
     Some(Dataset {
         at: section.start,
         name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
@@ -168,9 +199,9 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
         entries: section
             .field("entries")
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
-        isl: tokens(&section, prompts.as_ref(), "isl"),
-        osl: tokens(&section, prompts.as_ref(), "osl"),
-        turns: section.field("turns").and_then(|field| turns(&field)),
+        isl,
+        osl,
+        turns,
         turn_delay: section.field("turn_delay").and_then(|field| delay(&field)),
         turn_delay_ratio: section
             .field("turn_delay_ratio")
@@ -178,7 +209,64 @@ fn one(field: &Field<'_>, needs_name: bool) -> Option<Dataset> {
         random_seed: section
             .field("random_seed")
             .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
+        rankings: rankings.unwrap_or_default(),
     })
+}
+
+fn rankings(field: &Field<'_>) -> Option<Rankings> {
+    let section = field.section(&RANKINGS)?;
+    let length = |key, max| section.field(key).and_then(|field| length(&field, max));
+    Some(Rankings {
+        passages: length("passages", MAX_PASSAGES),
+        passage_tokens: length("passage_tokens", MAX_TOKENS),
+        query_tokens: length("query_tokens", MAX_TOKENS),
+    })
+}
+
+/// Reports what requests of this type cannot be made of, and says what has no effect on them.
+fn suits(
+    section: &Section<'_>,
+    endpoint: EndpointType,
+    turns: Option<Length>,
+    osl: Option<Length>,
+    has_isl: bool,
+    rankings: Option<Rankings>,
+) {
+    let kind = endpoint.as_str();
+    let several = |turns: Length| match turns {
+        Length::Fixed(turns) => turns > 1,
+        Length::Normal { mean, stddev } => mean > 1.0 || stddev > 0.0,
+    };
+    if !endpoint.carries_history() && turns.is_some_and(several) {
+        section.report(
+            "turns",
+            format!(
+                "conversations of several turns cannot be sent to an endpoint of type {kind}: its requests have no place for what was said before; \
+                 remove it, or use one of the types chat, responses, messages"
+            ),
+        );
+    }
+    if !endpoint.ranks() && rankings.is_some() {
+        section.report(
+            "rankings",
+            format!(
+                "queries and passages have no meaning for an endpoint of type {kind}; remove it, or use one of the types cohere_rankings, \
+                 hf_tei_rankings, nim_rankings"
+            ),
+        );
+    }
+    if endpoint.ranks() && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
+        section.report(
+            "rankings",
+            "`query_tokens` and `isl` say the same: the length of the query; keep one",
+        );
+    }
+    if !endpoint.makes_tokens() && osl.is_some() {
+        section.warn(
+            "osl",
+            &format!("this has no effect with an endpoint of type {kind}: its answers are not made of tokens"),
+        );
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -204,8 +292,8 @@ fn tokens(dataset: &Section<'_>, prompts: Option<&Section<'_>>, key: &'static st
     let long = prompts.and_then(|prompts| prompts.field(key));
     match (dataset.field(key), long) {
         (Some(short), Some(long)) => {
-            let line = long.node.start.line;
-            short.report(format!("`prompts.{key}` (line {line}) says the same; keep one"));
+            let place = long.node.start.told();
+            short.report(format!("`prompts.{key}` ({place}) says the same; keep one"));
             None
         }
         (Some(field), None) | (None, Some(field)) => length(&field, MAX_TOKENS),

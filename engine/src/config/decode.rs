@@ -365,8 +365,8 @@ impl<'t> Section<'t> {
 
     fn report_second_spelling(&self, first: &Entry, second: &Entry) {
         let message = format!(
-            "found this key a second time; it is on line {} already as {}; remove one",
-            first.key_at.line,
+            "found this key a second time; it is on {} already as {}; remove one",
+            first.key_at.told(),
             quote(&first.key)
         );
         self.sink
@@ -443,11 +443,13 @@ impl<'t> Section<'t> {
         let field = self.field(key);
         if field.is_none() && !self.is_accounted_for(key) {
             let at = self.key_at(key).unwrap_or(self.start);
-            self.sink.report(
-                at,
-                &child_path(&self.path, key),
-                format!("this key is required; {advice}"),
-            );
+            // A section that a flag began lacks what another flag writes.
+            let what = match at.flag() {
+                Some(_) => format!("`{key}` is required beside it"),
+                None => "this key is required".to_owned(),
+            };
+            self.sink
+                .report(at, &child_path(&self.path, key), format!("{what}; {advice}"));
         }
         field
     }
@@ -458,19 +460,27 @@ impl<'t> Section<'t> {
         self.sink.report(at, &child_path(&self.path, key), message);
     }
 
+    /// Says something about a key that is no mistake.
+    pub(super) fn warn(&self, key: &'static str, warning: &str) {
+        self.sink.warn(format!("{}: {warning}", child_path(&self.path, key)));
+    }
+
     /// Reports the second of two keys that exclude each other. Null counts as written.
     pub(super) fn exclusive(&self, first: &'static str, second: &'static str) -> bool {
         let (Some(first_at), Some(second_at)) = (self.key_at(first), self.key_at(second)) else {
             return false;
         };
-        let (early, late, line) = if first_at < second_at {
-            (first, second, first_at.line)
+        // A flag stands above every line, and the mistake is one of the flag.
+        let is_flag = |at: Position| at.flag().is_some();
+        let is_second = is_flag(second_at) || (!is_flag(first_at) && first_at < second_at);
+        let (early, late, place) = if is_second {
+            (first, second, first_at.told())
         } else {
-            (second, first, second_at.line)
+            (second, first, second_at.told())
         };
         self.report(
             late,
-            format!("`{late}` and `{early}` (line {line}) exclude each other; keep one"),
+            format!("`{late}` and `{early}` ({place}) exclude each other; keep one"),
         );
         true
     }

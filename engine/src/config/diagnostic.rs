@@ -4,15 +4,16 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use super::flags::in_words_of_flags;
 use super::secret::{REDACTED, is_suspicious_line};
 use super::tree::Position;
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Line, from 1; 0 when the file could not be read at all.
+    /// Line, from 1; 0 when the file could not be read at all, and for a flag.
     pub line: u32,
-    /// Column in characters, from 1; 0 when the file could not be read at all.
+    /// Column in characters, from 1; 0 when the file could not be read at all, and which flag for a flag.
     pub column: u32,
     /// The key, as in `benchmark.phases[1].rate`; empty for the whole document.
     pub path: String,
@@ -170,6 +171,14 @@ impl Diagnostics {
                 path,
                 message,
             } = diagnostic;
+            let at = Position {
+                line: *line,
+                column: *column,
+            };
+            if let Some(flag) = at.flag() {
+                text.push_str(&format!("{flag}: {}\n", in_words_of_flags(at, message)));
+                continue;
+            }
             text.push_str(&self.source.file);
             if *line > 0 {
                 text.push_str(&format!(":{line}:{column}"));
@@ -181,13 +190,7 @@ impl Diagnostics {
             }
             text.push_str(message);
             text.push('\n');
-            if let Some(excerpt) = self.source.excerpt(
-                &lines,
-                Position {
-                    line: *line,
-                    column: *column,
-                },
-            ) {
+            if let Some(excerpt) = self.source.excerpt(&lines, at) {
                 text.push_str(&excerpt);
                 text.push('\n');
             }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::decode::{Bounds, Field, Section};
+use super::endpoint_type::EndpointType;
 use super::free::json;
 use super::headers;
 use super::hooks::{self, ResetKvCache, ServerProfiler};
@@ -18,13 +19,15 @@ pub struct Endpoint {
     pub at: Position,
     /// The addresses, at least one. All have the same scheme and the same credentials.
     pub urls: Vec<Address>,
+    /// The API; `None` is the default.
+    pub kind: Option<EndpointType>,
     /// Path that replaces the one of the API.
     pub path: Option<String>,
-    /// Key for `Authorization: Bearer`.
+    /// Key for `Authorization: Bearer`, or for the header that the API has in its place.
     pub api_key: Option<String>,
     /// Seconds for one request; 0 and infinity are "no limit".
     pub timeout_s: Option<f64>,
-    /// Whether requests ask for an event stream.
+    /// Whether requests ask for an event stream. Never where the API has none.
     pub streaming: Option<bool>,
     /// What becomes of a connection whose request has ended.
     pub connection_reuse: Option<ConnectionReuse>,
@@ -88,22 +91,15 @@ impl ConnectionReuse {
 const MAX_URLS: usize = 64;
 
 /// The other APIs of the format.
-const REFUSED_TYPES: [&str; 18] = [
+const REFUSED_TYPES: [&str; 11] = [
     "audio_transcription",
-    "cohere_rankings",
-    "completions",
-    "responses",
-    "messages",
     "chat_embeddings",
-    "embeddings",
-    "hf_tei_rankings",
     "huggingface_generate",
     "image_generation",
     "image_edit",
     "video_generation",
     "image_retrieval",
     "nim_embeddings",
-    "nim_rankings",
     "solido_rag",
     "raw",
     "template",
@@ -112,10 +108,19 @@ const REFUSED_TYPES: [&str; 18] = [
 pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     let section = field.section(&ENDPOINT)?;
     let urls = urls(&section);
-    if let Some(kind) = section.field("type") {
-        kind.word(&[("chat", ())], &REFUSED_TYPES);
-    }
-    let streaming = section.field("streaming").and_then(|field| field.boolean());
+    let written_kind = section.field("type");
+    let kind = written_kind
+        .as_ref()
+        .and_then(|field| field.word(&EndpointType::ALL.map(|kind| (kind.as_str(), kind)), &REFUSED_TYPES));
+    // Of a type that could not be read nothing is known that other keys could contradict.
+    let known_kind = match &written_kind {
+        Some(_) => kind,
+        None => Some(EndpointType::default()),
+    };
+    let streaming = section
+        .field("streaming")
+        .and_then(|field| field.boolean())
+        .map(|streaming| streaming && can_stream(&section, known_kind));
     let extra = section
         .field("extra")
         .and_then(|field| extra(&field, streaming.unwrap_or(false)))
@@ -147,6 +152,17 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     let boolean = |key| section.field(key).and_then(|field| field.boolean());
     let (use_legacy_max_tokens, use_server_token_count) =
         (boolean("use_legacy_max_tokens"), boolean("use_server_token_count"));
+    if let (Some(true), Some(kind)) = (
+        use_legacy_max_tokens,
+        known_kind.filter(|kind| *kind != EndpointType::Chat),
+    ) {
+        warn(
+            &section,
+            "use_legacy_max_tokens",
+            kind,
+            "it is about a key of type chat",
+        );
+    }
     let reset_kv_cache = section
         .field("reset_kv_cache")
         .and_then(|field| hooks::reset_kv_cache(&field));
@@ -161,6 +177,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     Some(Endpoint {
         at: section.start,
         urls,
+        kind,
         path,
         api_key,
         timeout_s,
@@ -177,6 +194,30 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         reset_kv_cache,
         server_profiler,
     })
+}
+
+/// Whether a wish for streams can be granted; says so if not. A type with a mistake may be one that has them.
+fn can_stream(section: &Section<'_>, kind: Option<EndpointType>) -> bool {
+    match kind.filter(|kind| !kind.makes_tokens()) {
+        Some(kind) => {
+            warn(
+                section,
+                "streaming",
+                kind,
+                "its answers come whole, and so they are asked for",
+            );
+            false
+        }
+        None => true,
+    }
+}
+
+/// Says that a key has no effect with a type. Such keys stay behind when a file is tried with another type, and change nothing there.
+fn warn(section: &Section<'_>, key: &'static str, kind: EndpointType, reason: &str) {
+    section.warn(
+        key,
+        &format!("this has no effect with type {}: {reason}", kind.as_str()),
+    );
 }
 
 /// The addresses, from `url` or `urls`, each a text or a list.

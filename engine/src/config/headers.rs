@@ -44,8 +44,8 @@ pub(super) fn decode(field: &Field<'_>, session_header: Option<&str>) -> Vec<(St
         }
         if let Some(first) = headers.iter().position(|(known, _)| known.eq_ignore_ascii_case(name)) {
             let message = format!(
-                "found this header a second time; it is on line {} already; remove one",
-                places[first].line
+                "found this header a second time; it is on {} already; remove one",
+                places[first].told()
             );
             value.sink.report(name_at, &value.path, message);
             continue;

@@ -25,8 +25,11 @@ pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, streaming:
     let prefill_concurrency = prefill.as_ref().and_then(|field| field.integer(1, u32::MAX.into()));
     if let (Some(field), Some(prefill)) = (&prefill, prefill_concurrency) {
         if let Some(concurrency) = concurrency.filter(|&concurrency| prefill > concurrency) {
+            let place = section
+                .key_at("concurrency")
+                .map_or("the default".to_owned(), |at| at.told());
             field.report(format!(
-                "found {prefill}, which the concurrency of {concurrency} never lets happen; allowed: at most {concurrency}"
+                "found {prefill}, which the concurrency of {concurrency} ({place}) never lets happen; allowed: at most {concurrency}"
             ));
         }
         if streaming == Some(false) {

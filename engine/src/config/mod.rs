@@ -1,7 +1,8 @@
 //! The file as written: every mistake of it with line, column, key and advice, and the values that were read.
 //!
 //! ```text
-//! bytes -> text -> tree with places (anchors, merge keys, ${ENV}) -> one tree per variation, templates filled in -> typed sections -> Config
+//! bytes -> text -> tree with places (anchors, merge keys, ${ENV}) -> flags written over it -> one tree per variation, templates filled in
+//!       -> typed sections -> Config
 //! ```
 //!
 //! A value gets its type from the field it stands in, never from its looks: `on` is text where text is due and a boolean where a
@@ -10,13 +11,14 @@
 
 mod adaptive;
 mod address;
-mod control_flags;
 mod dataset;
 mod dataset_file;
 mod decode;
 mod diagnostic;
 mod endpoint;
+mod endpoint_type;
 mod fixed_schedule;
+mod flags;
 mod free;
 mod headers;
 mod hooks;
@@ -34,6 +36,7 @@ mod readiness;
 mod scalar;
 mod schema;
 mod secret;
+mod server_preset;
 mod substitute;
 mod suite;
 mod sweep;
@@ -49,12 +52,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
-pub use control_flags::{ControlFlags, ServerPreset, control_path, positive_seconds, retry_seconds};
-pub use dataset::{Dataset, Delay, Length, Sampling};
+pub use dataset::{Dataset, Delay, Length, Rankings, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use endpoint::{Address, ConnectionReuse, Endpoint};
+pub use endpoint_type::EndpointType;
 pub use fixed_schedule::ScheduleWindow;
+pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
@@ -63,8 +67,9 @@ pub use phases::{Cancellation, OnCap, Phase, PhaseKind, PhaseType};
 pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
+pub use server_preset::ServerPreset;
 pub use substitute::Environment;
-pub use suite::{Suite, Variation, load_suite, parse_suite};
+pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
 pub use telemetry::{GpuTelemetry, MetricsFormat, ServerMetrics, Telemetry};
 pub use tree::Position;
@@ -78,6 +83,7 @@ pub(crate) use url::Scheme;
 
 use decode::{Field, Section};
 use diagnostic::Sink;
+use flags::{Overlaid, overlay};
 use schema::{BENCHMARK, ENVELOPE, snake_case};
 use tree::{Entry, Node, Value};
 
@@ -140,7 +146,16 @@ struct Body {
     tokenizer: Option<String>,
 }
 
-fn envelope(root: &Rc<Node>, source: &Arc<Source>, sink: &Sink) -> Option<Suite> {
+/// What to read: a tree, and the flags that go over it.
+struct Input<'a> {
+    root: &'a Rc<Node>,
+    flags: &'a Flags,
+    /// Whether the tree was written by the user.
+    has_file: bool,
+}
+
+fn envelope(input: &Input<'_>, source: &Arc<Source>, sink: &Sink) -> Option<Suite> {
+    let root = input.root;
     let Value::Mapping(entries) = &root.value else {
         let field = Field {
             node: root,
@@ -158,22 +173,29 @@ fn envelope(root: &Rc<Node>, source: &Arc<Source>, sink: &Sink) -> Option<Suite>
         Some((envelope, body)) => (envelope, Some(body)),
         None => (root, None),
     };
+    // Keys keep their paths: in a flat file `phases` is `phases`.
+    let (body, path) = match flat_body {
+        Some(node) => (Some(node), ""),
+        None => (root.get("benchmark").filter(|node| !node.is_null()), "benchmark"),
+    };
+    let overlaid = body.map(|body| {
+        if input.flags.is_empty() && input.has_file {
+            Overlaid::bare(envelope_node, body)
+        } else {
+            overlay(envelope_node, body, input.flags, input.has_file, sink)
+        }
+    });
     let section = Field {
-        node: envelope_node,
+        node: overlaid.as_ref().map_or(envelope_node, |overlaid| &overlaid.envelope),
         path: String::new(),
         sink,
     }
     .section(&ENVELOPE)?;
     check_version(&section);
-    // Keys keep their paths: in a flat file `phases` is `phases`.
-    let (body, path) = match flat_body {
-        Some(node) => (Some(node), ""),
-        None => {
-            section.required("benchmark", "put model, endpoint, dataset and phases under it");
-            (section.node("benchmark"), "benchmark")
-        }
-    };
-    suite::read(&section, body, path, source, sink)
+    if flat_body.is_none() {
+        section.required("benchmark", "put model, endpoint, dataset and phases under it");
+    }
+    suite::read(&section, overlaid.as_ref(), path, source, sink)
 }
 
 /// The old flat shape, taken apart into what belongs to the envelope and what belongs to `benchmark`. Not when `benchmark` is
@@ -204,7 +226,10 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let endpoint = section
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
-    let dataset = dataset::decode(section);
+    let dataset = dataset::decode(
+        section,
+        endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
+    );
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
     let phases = phases::decode(section, streaming);
     let artifacts = output::artifacts(section);

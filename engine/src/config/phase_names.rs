@@ -120,9 +120,9 @@ pub(super) fn check_workflow(identities: &[Option<Identity<'_>>], list: Position
         match seen.get(&name.to_ascii_lowercase()) {
             Some(first) => {
                 let message = format!(
-                    "found {}; a phase of this name is on line {} already, and names must differ in more than case",
+                    "found {}; a phase of this name is on {} already, and names must differ in more than case",
                     quote(name),
-                    first.line
+                    first.told()
                 );
                 sink.report(*at, &identity.path, message);
             }

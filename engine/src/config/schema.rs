@@ -205,6 +205,7 @@ pub(super) static DATASET: Schema = Schema {
         "records",
         "format",
         "block_size",
+        "rankings",
     ],
     refused: &[
         refused("system_prompt", NEVER),
@@ -213,7 +214,6 @@ pub(super) static DATASET: Schema = Schema {
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
-        refused("rankings", NEVER),
         refused("dataset", NEVER),
         refused("hf_subset", NEVER),
         refused("filters", NEVER),
@@ -240,6 +240,12 @@ pub(super) static PROMPTS: Schema = Schema {
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static RANKINGS: Schema = Schema {
+    place: "benchmark.dataset.rankings",
+    keys: &["passages", "passage_tokens", "query_tokens"],
+    refused: &[],
 };
 
 pub(super) static LENGTH: Schema = Schema {

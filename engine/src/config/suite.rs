@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use super::control_flags::ControlFlags;
 use super::decode::{Field, Section};
 use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
+use super::flags::{COMMAND_LINE, Flags, Overlaid, document};
 use super::multi_run::{self, FailurePolicy, MultiRun};
 use super::schema::BENCHMARK;
+use super::server_preset::ServerPreset;
 use super::substitute::Environment;
 use super::sweep::{self, Draft, Sweep};
 use super::tree::{Node, Position};
-use super::{Body, Config, parse, secret, template};
+use super::{Body, Config, Input, parse, secret, template};
 
 /// A whole file, free of mistakes.
 #[derive(Debug, Clone)]
@@ -73,43 +74,14 @@ impl Suite {
         Err(Diagnostics::new(self.source, vec![diagnostic(at, "", message)]))
     }
 
-    /// Puts flags for hooks and readiness over every variation.
+    /// Fills the paths of control hooks that nobody gave.
     ///
     /// # Errors
-    /// Flags that contradict one another, would change nothing, or decide what the sweep varies.
-    pub fn apply_control_flags(&mut self, flags: &ControlFlags) -> Result<(), Diagnostics> {
-        let groups = [
-            (
-                "endpoint.reset_kv_cache",
-                "--reset-kv-cache",
-                flags.reset_kv_cache.is_some()
-                    || flags.reset_path.is_some()
-                    || flags.reset_timeout_s.is_some()
-                    || flags.reset_max_retry_s.is_some(),
-            ),
-            (
-                "endpoint.server_profiler",
-                "--server-profiler",
-                flags.server_profiler.is_some()
-                    || flags.profiler_start_path.is_some()
-                    || flags.profiler_stop_path.is_some()
-                    || flags.profiler_timeout_s.is_some(),
-            ),
-            (
-                "endpoint.wait_for_model",
-                "--wait-for-model",
-                flags.wait_timeout_s.is_some() || flags.wait_interval_s.is_some() || flags.wait_mode.is_some(),
-            ),
-        ];
-        for (prefix, flag, is_given) in groups {
-            if let Some(path) = self.swept(prefix).filter(|_| is_given) {
-                let message = format!("flags of {flag} decide what the sweep varies with {path}: remove one of them");
-                return Err(self.mistake(message));
-            }
-        }
+    /// If no hook is on.
+    pub fn apply_preset(&mut self, preset: ServerPreset) -> Result<(), Diagnostics> {
         self.variations
             .iter_mut()
-            .try_for_each(|variation| variation.config.apply_control_flags(flags))
+            .try_for_each(|variation| variation.config.apply_preset(preset))
     }
 
     /// The first swept path that begins so.
@@ -142,6 +114,14 @@ fn diagnostic(at: Position, path: &str, message: String) -> Diagnostic {
 /// # Errors
 /// All mistakes of the file, or why it could not be read.
 pub fn load_suite(path: &Path) -> Result<Suite, Diagnostics> {
+    load_suite_with(path, &Flags::default())
+}
+
+/// Reads a file and puts flags over it.
+///
+/// # Errors
+/// All mistakes of the file and the flags, or why the file could not be read.
+pub fn load_suite_with(path: &Path, flags: &Flags) -> Result<Suite, Diagnostics> {
     let file = path.display().to_string();
     let unreadable = |reason: String| Diagnostics::unreadable(&file, reason);
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
@@ -157,7 +137,22 @@ pub fn load_suite(path: &Path) -> Result<Suite, Diagnostics> {
         )));
     }
     let bytes = std::fs::read(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
-    parse_suite(&file, &bytes, &|name| std::env::var(name).ok())
+    parse_suite_with(&file, &bytes, &|name| std::env::var(name).ok(), flags)
+}
+
+/// Reads a command line that says everything.
+///
+/// # Errors
+/// All mistakes of the flags.
+pub fn suite_of_flags(flags: &Flags) -> Result<Suite, Diagnostics> {
+    let source = Arc::new(Source::new(COMMAND_LINE, "", None));
+    let root = document(flags);
+    let input = Input {
+        root: &root,
+        flags,
+        has_file: false,
+    };
+    finish(Some(input), &source, Sink::default())
 }
 
 /// Reads the bytes of a file that messages call `file`.
@@ -165,12 +160,34 @@ pub fn load_suite(path: &Path) -> Result<Suite, Diagnostics> {
 /// # Errors
 /// All mistakes of the file, sorted by place. A mistake that only some variations make names one of them.
 pub fn parse_suite(file: &str, bytes: &[u8], environment: &Environment<'_>) -> Result<Suite, Diagnostics> {
+    parse_suite_with(file, bytes, environment, &Flags::default())
+}
+
+/// Reads the bytes of a file that messages call `file`, and puts flags over it.
+///
+/// # Errors
+/// All mistakes of the flags, then those of the file.
+pub fn parse_suite_with(
+    file: &str,
+    bytes: &[u8],
+    environment: &Environment<'_>,
+    flags: &Flags,
+) -> Result<Suite, Diagnostics> {
     let sink = Sink::default();
     let text = parse::decode_text(bytes, &sink);
     let root = text.and_then(|text| parse::parse(text, environment, &sink));
     let secrets = root.as_deref().map(secret::find_secrets);
     let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
-    let suite = root.and_then(|root| super::envelope(&root, &source, &sink));
+    let input = root.as_ref().map(|root| Input {
+        root,
+        flags,
+        has_file: true,
+    });
+    finish(input, &source, sink)
+}
+
+fn finish(input: Option<Input<'_>>, source: &Arc<Source>, sink: Sink) -> Result<Suite, Diagnostics> {
+    let suite = input.and_then(|input| super::envelope(&input, source, &sink));
     let (mistakes, warnings) = sink.into_parts();
     match suite {
         Some(mut suite) if mistakes.is_empty() => {
@@ -180,8 +197,8 @@ pub fn parse_suite(file: &str, bytes: &[u8], environment: &Environment<'_>) -> R
             Ok(suite)
         }
         _ => {
-            assert!(!mistakes.is_empty(), "a reader gave up on {file} without a report");
-            Err(Diagnostics::new(source, mistakes))
+            assert!(!mistakes.is_empty(), "a reader gave up without a report");
+            Err(Diagnostics::new(Arc::clone(source), mistakes))
         }
     }
 }
@@ -189,7 +206,7 @@ pub fn parse_suite(file: &str, bytes: &[u8], environment: &Environment<'_>) -> R
 /// Reads everything beside `version`: the envelope's rules of runs, then `body` once for each variation.
 pub(super) fn read(
     envelope: &Section<'_>,
-    body: Option<&Rc<Node>>,
+    overlaid: Option<&Overlaid>,
     body_path: &str,
     source: &Arc<Source>,
     sink: &Sink,
@@ -206,7 +223,8 @@ pub(super) fn read(
         let is_mapping = field.free_entries("a mapping from names to values").is_some();
         is_mapping.then(|| envelope.node("variables")).flatten()
     });
-    let body = body?;
+    let overlaid = overlaid?;
+    let body = &overlaid.body;
     let swept = envelope.field("sweep");
     let (rules, policy, drafts) = match &swept {
         None => (None, None, vec![Draft::base(body.start)]),
@@ -222,6 +240,7 @@ pub(super) fn read(
     names.extend(random_seed.map(|seed: u64| ("random_seed".to_owned(), Json::from(seed))));
     let mut reader = Reader {
         body_path,
+        overlaid,
         source,
         names,
         random_seed,
@@ -249,6 +268,7 @@ pub(super) fn read(
 
 struct Reader<'a> {
     body_path: &'a str,
+    overlaid: &'a Overlaid,
     source: &'a Arc<Source>,
     /// What templates may use of the top level.
     names: Map<String, Json>,
@@ -268,6 +288,10 @@ impl Reader<'_> {
     ) -> Option<Variation> {
         let sink = Sink::default();
         let (body, variables) = draft.apply(body, variables);
+        if let Some(field) = swept {
+            self.check_flags(&body, field, &sink);
+        }
+        let body = self.overlaid.follow(body);
         let (body, variables) = template::render(&body, variables.as_ref(), &self.names, self.body_path, &sink);
         let field = Field {
             node: &body,
@@ -297,16 +321,31 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
+    /// A flag for a value that the sweep varies leaves open what was meant.
+    fn check_flags(&self, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
+        for flag in self.overlaid.overridden(varied) {
+            let place = swept.node.start.told();
+            sink.report(
+                flag,
+                "",
+                format!("the sweep ({place}) varies the same value; remove the flag, or the value from the sweep"),
+            );
+        }
+    }
+
     /// Reports a variation that runs the same as an earlier one.
     fn note(&mut self, draft: &Draft, runs: String, swept: &Field<'_>) {
         match self.seen.get(&runs) {
             Some((label, at)) => {
+                let place = match at.flag() {
+                    Some(flag) => flag,
+                    None => format!("line {}, column {}", at.line, at.column),
+                };
                 let message = format!(
-                    "the variation {} is the same as {} (line {}, column {}); remove one of them",
+                    "the variation {} is the same as {} ({}); remove one of them",
                     quote(&draft.label),
                     quote(label),
-                    at.line,
-                    at.column
+                    place
                 );
                 swept.sink.report(draft.at, &swept.path, message);
             }

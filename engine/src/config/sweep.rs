@@ -216,9 +216,9 @@ fn lists(parameters: &Field<'_>, body: &Node) -> Option<Vec<Vec<Change>>> {
         }
         if let Some(first) = lists.iter().find(|list| list[0].target.overlaps(&target)) {
             let message = format!(
-                "sets the same field as {} on line {}; keep one",
+                "sets the same field as {} ({}); keep one",
                 quote(&first[0].path),
-                first[0].at.line
+                first[0].at.told()
             );
             field.sink.report(at, &field.path, message);
             good = false;
@@ -426,9 +426,9 @@ fn scenarios(runs: &Field<'_>, body: &Rc<Node>) -> Option<Vec<Draft>> {
             .find(|other| other.directory.eq_ignore_ascii_case(&draft.directory));
         if let Some(twin) = twin {
             item.report(format!(
-                "found the name {} a second time; the scenario on line {} has it, and names must differ in more than case",
+                "found the name {} a second time; the scenario on {} has it, and names must differ in more than case",
                 quote(&draft.label),
-                twin.at.line
+                twin.at.told()
             ));
             good = false;
         }

@@ -157,6 +157,8 @@ fn told(error: &Error) -> String {
 /// Finds the templates below a value.
 fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str, found: &mut Vec<Pending>) {
     match &node.value {
+        // What was typed after a flag is meant as it is.
+        Value::Scalar(_) if node.start.flag().is_some() => {}
         Value::Scalar(scalar) if scalar.text.contains("{{") || scalar.text.contains("{%") => found.push(Pending {
             is_variable,
             steps: steps.clone(),
@@ -232,13 +234,7 @@ fn item_name(item: &Node) -> Option<String> {
 impl Document {
     fn put(&mut self, template: &Pending, value: Value) {
         let at = template.at;
-        let node = Rc::new(Node {
-            start: at,
-            end: at,
-            size: 1,
-            height: 1,
-            value,
-        });
+        let node = Node::made(&Node::placeholder(at), value);
         if template.is_variable {
             self.variables = Some(set(self.variables.as_ref(), &template.steps, &node, at));
         } else {

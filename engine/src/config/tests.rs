@@ -5,6 +5,7 @@ use super::*;
 mod adaptive;
 mod document;
 mod endpoint;
+mod kinds;
 mod limits;
 mod phases;
 mod random;

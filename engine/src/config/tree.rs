@@ -7,12 +7,13 @@ use serde_json::{Map, Value as Json};
 use super::scalar;
 use super::schema::snake_case;
 
-/// A place in a file. Lines and columns count from 1; columns count characters, not bytes.
+/// A place in a file, or a flag of the command line ([`Position::flag`]), which has no line. Lines and columns count from 1; columns count
+/// characters, not bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Line, from 1.
+    /// Line, from 1; 0 for what is not in a file.
     pub line: u32,
-    /// Column in characters, from 1.
+    /// Column in characters, from 1; for a flag, which one it is.
     pub column: u32,
 }
 
@@ -102,6 +103,17 @@ impl Node {
             height,
             value,
         })
+    }
+
+    /// What stands `at` a place until something is made there.
+    pub(super) fn placeholder(at: Position) -> Self {
+        Self {
+            start: at,
+            end: at,
+            size: 1,
+            height: 1,
+            value: Value::Faulty,
+        }
     }
 
     /// The value of a key in either spelling, if this is a mapping that has it.

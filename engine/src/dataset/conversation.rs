@@ -30,6 +30,8 @@ pub struct Written {
     pub role: Option<Box<str>>,
     /// Texts after the first, in the same message.
     pub more_texts: Vec<String>,
+    /// What the text is a query to: passages to be ranked.
+    pub passages: Vec<String>,
     /// All messages of the request as a JSON list, in place of the text.
     pub messages: Option<Box<str>>,
     /// Definitions of tools, as a JSON list.

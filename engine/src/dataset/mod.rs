@@ -10,6 +10,7 @@ mod conversation;
 mod delay;
 mod file;
 mod length;
+mod rankings;
 mod sampling;
 mod synthetic;
 mod words;
@@ -22,6 +23,7 @@ pub use file::{
     read_records,
 };
 pub use length::LengthDistribution;
+pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};

@@ -165,7 +165,12 @@ impl Prompts {
         Self::with_roots(isl, osl, seed, "")
     }
 
-    fn with_roots(isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64, suffix: &str) -> Self {
+    pub(super) fn with_roots(
+        isl: LengthDistribution,
+        osl: Option<LengthDistribution>,
+        seed: u64,
+        suffix: &str,
+    ) -> Self {
         let root = |purpose: &str| stream_root(seed, &format!("{purpose}{suffix}"));
         Self {
             isl,
@@ -249,7 +254,7 @@ impl Prompts {
 pub(crate) const MEAN_BYTES_PER_TOKEN: usize = 7;
 
 /// The stream of one entry. Neighbouring numbers are fine as seeds: `seed_from_u64` spreads them with SplitMix64.
-fn entry_stream(root: u64, entry: u32) -> Xoshiro256PlusPlus {
+pub(super) fn entry_stream(root: u64, entry: u32) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(root.wrapping_add(u64::from(entry)))
 }
 

@@ -1,8 +1,8 @@
-//! The client side of HTTP/1.1 and of OpenAI chat streams as values: bytes in, facts out.
+//! The client side of HTTP/1.1 and of the APIs of inference servers as values: bytes in, facts out.
 //!
 //! ```text
-//! bytes -> head -> body framing (length | chunked | until close) -> event stream -> chat chunk -> Feed
-//!                                                                 \ whole body  -> chat answer /
+//! bytes -> head -> body framing (length | chunked | until close) -> event stream -> event -> Feed
+//!                                                                 \ whole body  -> answer /
 //! ```
 //!
 //! Nothing here reads a socket or a clock. The facts are the same for every split of the input into reads; only which
@@ -10,10 +10,10 @@
 //! they lie; what straddles two reads is carried in a buffer of the core's [`ScratchPool`].
 
 mod body;
-mod chat;
 mod chunk_shape;
 mod chunked;
 mod encode;
+mod endpoint;
 mod error;
 mod failure;
 mod head;
@@ -25,6 +25,7 @@ mod stream;
 mod usage;
 
 pub use encode::{format_uuid, patch_ids};
+pub use endpoint::Protocol;
 pub use error::HttpError;
 pub use failure::{FailureKind, ResponseFailure};
 pub use response::{Feed, MAX_BODY_BYTES, ResponseReader};

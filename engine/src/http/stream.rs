@@ -1,59 +1,62 @@
-//! What the events of one chat stream, or the one body of an answer, add up to.
+//! What the events of one stream, or the one body of an answer, add up to.
 
-use super::chat::{ChatFacts, Shape, Signs};
 use super::chunk_shape::Holes;
+use super::endpoint::{Part, Protocol, Signs};
 use super::failure::{FailureKind, ResponseFailure};
 use super::response::Feed;
 use super::scratch::ScratchPool;
 use super::sse::{Consumer, Event, Wanted};
-use super::usage::TokenUsage;
+use super::usage::UsageObject;
 
 /// Longest text of an answer that is kept: what a session would send on with every later turn.
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// The facts of one response with a success status.
 #[derive(Debug, Default)]
-pub(super) struct ChatStream {
-    /// The last usage that was not empty.
-    pub(super) usage: TokenUsage,
+pub(super) struct AnswerState {
+    pub(super) protocol: Protocol,
+    /// The last usage that was not empty; where the API spreads it over several events, all of it.
+    pub(super) usage: UsageObject,
+    /// The part of the answer that the last piece of text belonged to. Parts come one after the other.
+    pub(super) part: Option<Part>,
     /// Content has been seen.
     pub(super) content: bool,
     /// A finish reason has been seen.
     pub(super) finished: bool,
-    /// `[DONE]` has been seen.
+    /// `[DONE]`, or what the API has for it, has been seen.
     pub(super) done: bool,
     /// The text of the answer so far, if it is wanted: raw JSON without the quotes. Pieces of a JSON string one behind the other are a JSON string.
     pub(super) text: Option<Vec<u8>>,
 }
 
 /// Takes the events of one read.
-pub(super) struct ChatEvents<'r> {
-    pub(super) chat: &'r mut ChatStream,
+pub(super) struct AnswerEvents<'r> {
+    pub(super) answer: &'r mut AnswerState,
     pub(super) feed: &'r mut Feed,
     pub(super) failure: &'r mut Option<Box<ResponseFailure>>,
 }
 
-impl Consumer for ChatEvents<'_> {
+impl Consumer for AnswerEvents<'_> {
     fn recognise(&mut self, bytes: &[u8], pool: &mut ScratchPool) -> Option<usize> {
         let mut text = 0..0;
-        let wanted = self.chat.text.is_some().then_some(&mut text);
+        let wanted = self.answer.text.is_some().then_some(&mut text);
         let (len, signs) = pool.shapes.recognise(bytes, wanted)?;
         // An object of another kind may have the shape; what looks like its text is no answer.
         if signs.output {
-            self.chat.keep(&bytes[text]);
+            self.answer.keep(&bytes[text]);
         }
-        self.chat.add(signs, self.feed);
+        self.answer.add(signs, self.feed);
         Some(len)
     }
 
-    /// Anything that is not a chat chunk, an error or `[DONE]` is ignored: comments, empty data, JSON that is broken,
+    /// Anything that is not an event of the API, an error or `[DONE]` is ignored: comments, empty data, JSON that is broken,
     /// objects of another kind.
     fn event(&mut self, event: Event<'_>, pool: &mut ScratchPool) -> Wanted {
         let fields = event.fields();
         let mut holes = Holes::default();
         let mut known = None;
         let wanted = event.with_data(&fields, pool, |data| {
-            let facts = ChatFacts::read_noting(data, Shape::Chunk, &mut holes);
+            let facts = self.answer.protocol.read_event(data, &mut holes);
             let error = facts.ok().and_then(|facts| facts.error);
             if fields.is_error {
                 *self.failure = Some(Box::new(ResponseFailure::error_event(data, error, fields.comment)));
@@ -65,16 +68,19 @@ impl Consumer for ChatEvents<'_> {
             }
             match facts {
                 Ok(facts) => {
-                    self.chat.add(facts.signs(), self.feed);
-                    self.chat.keep(facts.text.unwrap_or_default());
+                    self.answer.add(facts.signs(), self.feed);
+                    // The whole of a part says nothing new behind its pieces.
+                    if facts.whole_of.is_none() || facts.whole_of != self.answer.part {
+                        self.answer.keep(facts.text.unwrap_or_default());
+                    }
                     match facts.usage {
-                        Some(usage) => self.chat.usage = usage,
+                        Some(usage) => self.answer.count(usage),
                         // A shape tells where the text is, or there is none.
                         None if facts.text.is_none() || holes.have_answer() => known = Some(facts.signs()),
                         None => {}
                     }
                 }
-                Err(_) => self.chat.done |= data.trim_ascii() == b"[DONE]",
+                Err(_) => self.answer.done |= data.trim_ascii() == b"[DONE]",
             }
             Wanted::More
         });
@@ -85,13 +91,13 @@ impl Consumer for ChatEvents<'_> {
     }
 }
 
-impl ChatStream {
+impl AnswerState {
     /// Takes a whole body; answers why it is a failure.
     pub(super) fn answer(&mut self, body: &[u8], feed: &mut Feed) -> Option<ResponseFailure> {
         if body.trim_ascii().is_empty() {
             return Some(ResponseFailure::plain(FailureKind::NoContent, "response body is empty"));
         }
-        let Ok(facts) = ChatFacts::read(body, Shape::Answer) else {
+        let Ok(facts) = self.protocol.read_answer(body) else {
             return Some(ResponseFailure::invalid_body(body));
         };
         if let Some(error) = facts.error {
@@ -100,12 +106,7 @@ impl ChatStream {
         self.add(facts.signs(), feed);
         self.keep(facts.text.unwrap_or_default());
         self.usage = facts.usage.unwrap_or(self.usage);
-        (!facts.content).then(|| {
-            ResponseFailure::plain(
-                FailureKind::NoContent,
-                "response is not a chat.completion with text, reasoning or tool calls in its first choice",
-            )
-        })
+        (!facts.content).then(|| ResponseFailure::plain(FailureKind::NoContent, self.protocol.no_answer()))
     }
 
     /// Judges a stream that ended cleanly; answers why it is a failure.
@@ -113,7 +114,7 @@ impl ChatStream {
         if !self.finished && !self.done {
             return Some(ResponseFailure::plain(
                 FailureKind::TruncatedStream,
-                "truncated stream: it ended without a finish reason and without [DONE]",
+                self.protocol.truncated_stream(),
             ));
         }
         (!self.content).then(|| {
@@ -140,5 +141,14 @@ impl ChatStream {
         feed.outputs += u32::from(signs.output);
         self.content |= signs.content;
         self.finished |= signs.finished;
+        self.done |= signs.done;
+        self.part = signs.piece_of.or(self.part);
+    }
+
+    fn count(&mut self, usage: UsageObject) {
+        self.usage = match self.protocol.merges_usage() {
+            true => usage.over(self.usage),
+            false => usage,
+        };
     }
 }

@@ -40,7 +40,53 @@ impl Pick {
     }
 }
 
-impl TokenUsage {
+/// One usage object: its counts, and what of the input it counts apart from the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct UsageObject {
+    /// The prompt as it is written.
+    usage: TokenUsage,
+    /// Whether the prompt leaves cached tokens out, see [`UsageObject::counts`].
+    leaves_cached_out: bool,
+    /// Tokens read from the cache, reported beside the prompt.
+    beside_read: Option<u32>,
+    /// Tokens written to the cache, reported beside the prompt.
+    beside_write: Option<u32>,
+}
+
+impl UsageObject {
+    /// The counts. Servers that count like Anthropic leave cached tokens out of `input_tokens` and report them beside it: they are added.
+    pub(super) fn counts(self) -> TokenUsage {
+        let mut usage = self.usage;
+        if let (true, Some(uncached)) = (self.leaves_cached_out, usage.prompt) {
+            let cached = self
+                .beside_read
+                .unwrap_or(0)
+                .saturating_add(self.beside_write.unwrap_or(0));
+            usage.prompt = Some(uncached.saturating_add(cached));
+        }
+        usage
+    }
+
+    /// This object, and what it lacks from an earlier one.
+    pub(super) fn over(self, earlier: Self) -> Self {
+        let (own, old) = (self.usage, earlier.usage);
+        Self {
+            usage: TokenUsage {
+                prompt: own.prompt.or(old.prompt),
+                completion: own.completion.or(old.completion),
+                total: own.total.or(old.total),
+                reasoning: own.reasoning.or(old.reasoning),
+                cache_read: own.cache_read.or(old.cache_read),
+            },
+            leaves_cached_out: match own.prompt {
+                Some(_) => self.leaves_cached_out,
+                None => earlier.leaves_cached_out,
+            },
+            beside_read: self.beside_read.or(earlier.beside_read),
+            beside_write: self.beside_write.or(earlier.beside_write),
+        }
+    }
+
     /// Reads the next value; `None` if it is not an object with at least one member.
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Invalid> {
         if cursor.kind()? != Kind::Object {
@@ -49,7 +95,6 @@ impl TokenUsage {
         }
         let mut empty = true;
         let [mut prompt, mut completion, mut total, mut reasoning, mut cache_read] = [Pick::NONE; 5];
-        // Servers that count like Anthropic leave cached tokens out of `input_tokens`, and report them beside it.
         let [mut beside_read, mut beside_write] = [Pick::NONE; 2];
         cursor.object(|cursor, name| {
             empty = false;
@@ -85,22 +130,20 @@ impl TokenUsage {
         if empty {
             return Ok(None);
         }
-        if let (1 | 3, Some(uncached)) = (prompt.rank, prompt.value) {
-            let cached = beside_read
-                .value
-                .unwrap_or(0)
-                .saturating_add(beside_write.value.unwrap_or(0));
-            prompt.value = Some(uncached.saturating_add(cached));
-        }
         if beside_read.rank < cache_read.rank {
             cache_read = beside_read;
         }
         Ok(Some(Self {
-            prompt: prompt.value,
-            completion: completion.value,
-            total: total.value,
-            reasoning: reasoning.value,
-            cache_read: cache_read.value,
+            usage: TokenUsage {
+                prompt: prompt.value,
+                completion: completion.value,
+                total: total.value,
+                reasoning: reasoning.value,
+                cache_read: cache_read.value,
+            },
+            leaves_cached_out: matches!(prompt.rank, 1 | 3),
+            beside_read: beside_read.value,
+            beside_write: beside_write.value,
         }))
     }
 }
@@ -125,9 +168,9 @@ mod tests {
 
     fn usage(text: &str) -> Option<TokenUsage> {
         let mut cursor = Cursor::new(text.as_bytes());
-        let usage = TokenUsage::read(&mut cursor).unwrap();
+        let usage = UsageObject::read(&mut cursor).unwrap();
         cursor.finish().unwrap();
-        usage
+        usage.map(UsageObject::counts)
     }
 
     #[test]
@@ -185,5 +228,23 @@ mod tests {
         assert_eq!(read.cache_read, Some(4));
         let read = usage(r#"{"cached_tokens": 6, "cache_read_input_tokens": 5}"#).unwrap();
         assert_eq!(read.cache_read, Some(5));
+    }
+
+    #[test]
+    fn a_later_object_lacks_nothing_that_an_earlier_one_had() {
+        let object = |text: &str| UsageObject::read(&mut Cursor::new(text.as_bytes())).unwrap().unwrap();
+        let start = object(r#"{"input_tokens": 9, "cache_read_input_tokens": 5, "output_tokens": 1}"#);
+        let read = object(r#"{"output_tokens": 8}"#).over(start).counts();
+        assert_eq!(
+            (read.prompt, read.completion, read.cache_read),
+            (Some(14), Some(8), Some(5))
+        );
+        // The prompt is said again, and what is beside it is not.
+        let read = object(r#"{"input_tokens": 10, "output_tokens": 8}"#)
+            .over(start)
+            .counts();
+        assert_eq!(read.prompt, Some(15));
+        let read = object(r#"{"prompt_tokens": 10}"#).over(start).counts();
+        assert_eq!((read.prompt, read.completion), (Some(10), Some(1)));
     }
 }

@@ -1,14 +1,25 @@
-//! The `Authorization` header of a config: a bearer token, or basic credentials from the URL.
+//! The headers that prove who asks: a key in the form of the API, or basic credentials from the URL.
 
-use crate::config::Endpoint;
+use crate::config::{Endpoint, EndpointType};
 
-/// The header's value, if the config asks for one.
-pub(super) fn value(endpoint: &Endpoint) -> Option<String> {
-    if let Some(key) = &endpoint.api_key {
-        return Some(format!("Bearer {key}"));
-    }
-    let (user, password) = endpoint.urls.first()?.url.credentials.as_ref()?;
-    Some(format!("Basic {}", base64(format!("{user}:{password}").as_bytes())))
+/// The version of the messages API that requests are written for; it wants to be told.
+const MESSAGES_VERSION: &str = "2023-06-01";
+
+/// The headers that the endpoint's key, URL and type ask for.
+pub(super) fn headers(endpoint: &Endpoint) -> Vec<(String, String)> {
+    let kind = endpoint.kind.unwrap_or_default();
+    let credentials = || endpoint.urls.first()?.url.credentials.as_ref();
+    let header = |name: &str, value: String| Some((name.to_owned(), value));
+    let proof = match (&endpoint.api_key, kind) {
+        (Some(key), EndpointType::Messages) => header("x-api-key", key.clone()),
+        (Some(key), _) => header("Authorization", format!("Bearer {key}")),
+        (None, _) => credentials().and_then(|(user, password)| {
+            let encoded = base64(format!("{user}:{password}").as_bytes());
+            header("Authorization", format!("Basic {encoded}"))
+        }),
+    };
+    let version = (kind == EndpointType::Messages).then(|| header("anthropic-version", MESSAGES_VERSION.to_owned()));
+    proof.into_iter().chain(version.flatten()).collect()
 }
 
 /// Standard base64 with padding (RFC 4648, section 4).

@@ -10,10 +10,10 @@ use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointKind, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
-    readiness, telemetry,
+    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap, PhaseKind,
+    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook, Schedule,
+    StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo, readiness,
+    telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -65,6 +65,7 @@ pub struct BuildOptions {
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let endpoint = &config.endpoint;
+    let kind = endpoint.kind.unwrap_or_default();
     let replacement = options.target_override.as_deref();
     let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
     let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
@@ -72,17 +73,19 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
     let targets: Vec<Target> = endpoint
         .urls
         .iter()
-        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref()))
+        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref().unwrap_or(kind.path())))
         .collect();
     let headers = request_headers(config);
     let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
     let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
     let inputs = RenderInputs {
+        kind,
         targets: &targets,
         model: config.models.first().expect("a config without mistakes has a model"),
         streaming: endpoint.streaming.unwrap_or(false),
         close_after: connection_reuse == ConnectionReuse::Never,
         use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
+        use_server_token_count: endpoint.use_server_token_count.unwrap_or(false),
         headers: &headers,
         session_header: endpoint.session_header.as_deref(),
         extra: &endpoint.extra,
@@ -118,7 +121,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         seed,
         models: config.models.clone(),
         endpoint: EndpointPlan {
-            kind: EndpointKind::Chat,
+            kind,
             streaming: endpoint.streaming.unwrap_or(false),
             connection_reuse,
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
@@ -191,6 +194,8 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         RenderError::NoEntries
         | RenderError::Length { .. }
         | RenderError::PromptTooLong { .. }
+        | RenderError::SeveralTurns { .. }
+        | RenderError::Misfit { .. }
         | RenderError::DatasetTooLarge { .. } => config.dataset.at,
         _ => config.endpoint.at,
     };
@@ -222,16 +227,14 @@ fn is_fixed(name: &str) -> bool {
     FIXED_HEADERS.iter().any(|fixed| name.eq_ignore_ascii_case(fixed))
 }
 
-/// The generated authorisation, unless the user writes one, and the user's headers.
+/// The generated authorisation, where the user writes none, and the user's headers.
 fn request_headers(config: &Config) -> Vec<(String, String)> {
     let own = &config.endpoint.headers;
-    let has_own = own.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    let generated = authorization::value(&config.endpoint).filter(|_| !has_own);
-    generated
-        .map(|value| ("Authorization".to_owned(), value))
-        .into_iter()
-        .chain(own.iter().cloned())
-        .collect()
+    let has_own = |name: &str| own.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let mut headers = authorization::headers(&config.endpoint);
+    headers.retain(|(name, _)| !has_own(name));
+    headers.extend(own.iter().cloned());
+    headers
 }
 
 /// A limit in seconds, where 0 and infinity mean that there is none.

@@ -3,16 +3,24 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_conversations, render_synthetic};
+use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_conversations, render_rankings, render_synthetic};
 use super::{Conversations, RequestImages};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
     DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
-    Sampler, Sampling, Session, Synthetic, read_file, read_records,
+    Sampler, Sampling, Session, Synthetic, SyntheticRankings, read_file, read_records,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
 const DEFAULT_ENTRIES: u32 = 100;
+
+/// Passages of a request that ranks, and tokens of each, if the dataset does not say; the peer has the same figures.
+const DEFAULT_PASSAGES: LengthDistribution = LengthDistribution::Fixed(10);
+const DEFAULT_PASSAGE_TOKENS: LengthDistribution = LengthDistribution::Fixed(128);
+const DEFAULT_QUERY_TOKENS: LengthDistribution = LengthDistribution::Fixed(32);
+
+/// Said of prompts that no schedule can replay.
+const UNTIMED: &str = "prompts of type synthetic have none; bring them in a file";
 
 /// A dataset, ready to send.
 pub(super) struct Dataset {
@@ -39,6 +47,20 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
     let (mut images, untimed) = match &written.file {
+        None if inputs.kind.ranks() => {
+            let rankings = written.rankings;
+            let dataset = SyntheticRankings {
+                entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
+                query_tokens: rankings
+                    .query_tokens
+                    .or(written.isl)
+                    .map_or(DEFAULT_QUERY_TOKENS, length),
+                passages: rankings.passages.map_or(DEFAULT_PASSAGES, length),
+                passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
+                seed,
+            };
+            (render_rankings(inputs, &dataset)?, Some(UNTIMED.to_owned()))
+        }
         None => {
             let dataset = Synthetic {
                 turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
@@ -56,8 +78,7 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
                     seed,
                 )
             };
-            let untimed = "prompts of type synthetic have none; bring them in a file".to_owned();
-            (render_synthetic(inputs, &dataset)?, Some(untimed))
+            (render_synthetic(inputs, &dataset)?, Some(UNTIMED.to_owned()))
         }
         Some(file) => from_file(config, file, inputs, seed)?,
     };

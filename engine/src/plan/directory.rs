@@ -24,11 +24,16 @@ const KNOWN_SUFFIXES: [&str; 13] = [
     ".csv",
 ];
 
-/// The directory of the config, or one named after model, API and load: `artifacts/<model>-openai-chat-<stimulus>`.
+/// The directory of the config, or one named after model, API and load: `artifacts/<model>-openai-<type>-<stimulus>`.
 pub fn of(config: &Config) -> PathBuf {
     match &config.artifacts.dir {
         Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from("artifacts").join(format!("{}-openai-chat-{}", model(config), stimulus(config))),
+        None => PathBuf::from("artifacts").join(format!(
+            "{}-openai-{}-{}",
+            model(config),
+            config.endpoint.kind.unwrap_or_default().as_str(),
+            stimulus(config)
+        )),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
-    PhaseKind, PhaseType, REDACTED, Ramp, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
+    PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
     is_credential_name, redact_url,
 };
 
@@ -92,7 +92,7 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
     set_fields([
         ("urls", Some(json!(urls))),
         ("url_strategy", endpoint.url_strategy.then(|| json!("round_robin"))),
-        ("type", Some(json!("chat"))),
+        ("type", Some(json!(endpoint.kind.unwrap_or_default().as_str()))),
         ("path", endpoint.path.as_ref().map(|path| json!(redact_url(path)))),
         ("api_key", endpoint.api_key.as_ref().map(|_| json!(REDACTED))),
         ("timeout", endpoint.timeout_s.map(seconds)),
@@ -213,6 +213,16 @@ fn dataset(dataset: &Dataset) -> Value {
                 .as_object()
                 .is_some_and(|prompts| !prompts.is_empty())
                 .then_some(prompts),
+        ),
+        (
+            "rankings",
+            (dataset.rankings != Rankings::default()).then(|| {
+                set_fields([
+                    ("passages", dataset.rankings.passages.map(length)),
+                    ("passage_tokens", dataset.rankings.passage_tokens.map(length)),
+                    ("query_tokens", dataset.rankings.query_tokens.map(length)),
+                ])
+            }),
         ),
         ("turns", dataset.turns.map(length)),
         (

@@ -19,7 +19,7 @@ mod schedule;
 mod target;
 mod telemetry;
 
-pub use crate::config::{ConnectionReuse, MetricsFormat, ReadinessMode};
+pub use crate::config::{ConnectionReuse, EndpointType as EndpointKind, MetricsFormat, ReadinessMode};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -29,7 +29,7 @@ pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
-pub use request_image::{ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
@@ -83,13 +83,6 @@ impl Plan {
         let digest = Sha256::digest(format!("{}:{config}", self.seed));
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
-}
-
-/// The kind of inference API that requests speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndpointKind {
-    /// OpenAI chat completions.
-    Chat,
 }
 
 /// How a server proves who it is.

@@ -1,8 +1,6 @@
 //! Probes for readiness: where they go and what they ask.
 
-use serde_json::json;
-
-use super::target::API_PATH;
+use super::render::probe_body;
 use super::{ProbeTarget, ReadinessPlan, Target};
 use crate::config::Config;
 use crate::units::Nanos;
@@ -18,26 +16,17 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Option<ReadinessPlan>
         return None;
     }
     let span = |seconds: f64| Nanos::from_secs_f64(seconds).max(Nanos(1));
-    let tokens_key = if endpoint.use_legacy_max_tokens.unwrap_or(false) {
-        "max_tokens"
-    } else {
-        "max_completion_tokens"
-    };
+    let kind = endpoint.kind.unwrap_or_default();
+    let legacy = endpoint.use_legacy_max_tokens.unwrap_or(false);
     let probe = |target: &Target, model: &String| {
-        let base = base_path(&target.path);
-        let body = json!({
-            "model": model,
-            "messages": [{ "role": "user", "content": PROMPT }],
-            "stream": false,
-            tokens_key: 1,
-        });
+        let base = base_path(&target.path, kind.path());
         ProbeTarget {
             model: model.clone(),
             origin: target.origin.clone(),
             base_url: format!("{}{}", target.origin, if base.is_empty() { "/" } else { base }),
             models_url: format!("{}{base}/v1/models", target.origin),
             inference_url: target.url.clone(),
-            body: body.to_string().into_bytes(),
+            body: probe_body(kind, model, legacy, PROMPT),
         }
     };
     let probes = targets
@@ -53,9 +42,9 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Option<ReadinessPlan>
 
 /// What stands in front of the API in a path, so that other routes of the server can be found. A path that is not that of the API says nothing of
 /// where they are, so the origin is asked.
-fn base_path(path: &str) -> &str {
+fn base_path<'a>(path: &'a str, api: &str) -> &'a str {
     let path = path.split('?').next().unwrap_or_default();
-    path.strip_suffix(API_PATH).unwrap_or_default()
+    path.strip_suffix(api).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -64,8 +53,10 @@ mod tests {
 
     #[test]
     fn other_routes_are_looked_for_beside_the_api() {
-        assert_eq!(base_path("/v1/chat/completions"), "");
-        assert_eq!(base_path("/proxy/a/v1/chat/completions?k=v"), "/proxy/a");
-        assert_eq!(base_path("/generate"), "");
+        let chat = "/v1/chat/completions";
+        assert_eq!(base_path("/v1/chat/completions", chat), "");
+        assert_eq!(base_path("/proxy/a/v1/chat/completions?k=v", chat), "/proxy/a");
+        assert_eq!(base_path("/generate", chat), "");
+        assert_eq!(base_path("/proxy/rerank", "/rerank"), "/proxy");
     }
 }

@@ -2,14 +2,19 @@
 
 mod body;
 mod head;
+mod said;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Conversations, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Sampler, Target};
-use crate::dataset::{Conversation, LengthDistribution, MEAN_BYTES_PER_TOKEN, Synthetic, Turn};
+use super::{
+    AnswerFrame, Conversations, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Sampler, Target,
+};
+use crate::dataset::{
+    Conversation, LengthDistribution, MEAN_BYTES_PER_TOKEN, Synthetic, SyntheticRankings, Turn, Written,
+};
 use body::BodyTemplate;
 
 /// Input length of a data set that names none. The peer's command line uses the same figure.
@@ -24,6 +29,8 @@ pub const MAX_DATASET_BYTES: u64 = 4 << 30;
 /// What request bytes are made from.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderInputs<'a> {
+    /// The API that requests speak.
+    pub kind: EndpointKind,
     /// Where requests go: gives the request lines and `Host`.
     pub targets: &'a [Target],
     /// Model name, as the server knows it.
@@ -32,8 +39,10 @@ pub struct RenderInputs<'a> {
     pub streaming: bool,
     /// Tell the server that the connection will not be used again.
     pub close_after: bool,
-    /// Ask for output tokens by `max_tokens` and not by `max_completion_tokens`.
+    /// Ask for output tokens by `max_tokens` and not by `max_completion_tokens`, in chat completions.
     pub use_legacy_max_tokens: bool,
+    /// The server's counts are depended on: they are asked for even where they come in any case.
+    pub use_server_token_count: bool,
     /// Further headers. A name that ringload generates too takes the user's value, except `Accept` and `Content-Type`, which follow from the
     /// endpoint. Of several entries with one name (ignoring case) the last one counts.
     pub headers: &'a [(String, String)],
@@ -115,18 +124,44 @@ pub enum RenderError {
         /// The endpoint's setting.
         streaming: bool,
     },
-    /// `extra.messages` in place of the messages of a dataset whose turns build on one another.
+    /// `extra` in place of the messages of a dataset whose turns build on one another.
     #[error(
-        "endpoint.extra.messages: it replaces the messages of the dataset, whose conversations have several turns; remove it, or set dataset.turns to 1"
+        "endpoint.extra.{key}: it replaces the messages of the dataset, whose conversations have several turns; remove it, or set dataset.turns to 1"
     )]
-    ExtraMessages,
+    ExtraMessages {
+        /// The key of the messages.
+        key: &'static str,
+    },
+    /// A conversation that goes on, with an API that does not.
+    #[error(
+        "dataset: conversation {id} has {turns} turns, and requests of type {kind} have no place for what was said before; use prompts of \
+         one turn, or one of the types chat, responses, messages"
+    )]
+    SeveralTurns {
+        /// The conversation.
+        id: String,
+        /// How many it has.
+        turns: usize,
+        /// `endpoint.type`.
+        kind: &'static str,
+    },
+    /// A turn that cannot be said in this API.
+    #[error("dataset: conversation {id} cannot be sent as type {kind}: {reason}")]
+    Misfit {
+        /// The conversation.
+        id: String,
+        /// `endpoint.type`.
+        kind: &'static str,
+        /// What does not suit.
+        reason: &'static str,
+    },
     /// No entry at all.
     #[error("dataset.entries: found 0, at least 1 is needed")]
     NoEntries,
     /// A distribution with a parameter that is no length.
-    #[error("dataset.prompts.{key}.{parameter}: found {value}, allowed are finite numbers of at least 0")]
+    #[error("dataset.{key}.{parameter}: found {value}, allowed are finite numbers of at least 0")]
     Length {
-        /// `isl` or `osl`.
+        /// Which length.
         key: &'static str,
         /// `mean` or `stddev`.
         parameter: &'static str,
@@ -155,25 +190,25 @@ pub enum RenderError {
     },
 }
 
-/// Renders the chat completion requests of synthetic conversations, see [`render_conversations`].
+/// Renders the requests of synthetic conversations, see [`render_conversations`].
 ///
 /// # Errors
 /// The first [`RenderError`] found; lengths are checked before any text is made.
 pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
-    check_length("isl", dataset.isl)?;
+    check_length("prompts.isl", dataset.isl)?;
     if let Some(osl) = dataset.osl {
-        check_length("osl", osl)?;
+        check_length("prompts.osl", osl)?;
     }
     let parts = Parts::new(inputs)?;
     check_sizes(dataset, &parts.template)?;
     parts.render(dataset.conversations())
 }
 
-/// Renders the chat completion requests of a data set: one image per turn.
+/// Renders the requests of a data set: one image per turn.
 ///
-/// The body has the fields `messages`, `model`, `stream`, `max_completion_tokens` (or `max_tokens`; only with an output length), then those of
-/// `extra`, then `stream_options` with `include_usage` (only when streaming; a value of the user's own stays). It is compact JSON. Of a later
-/// turn it holds the turn's own message alone: the history of its session is put in front of that while the load runs.
+/// The body has the fields of the API in the order of the peer, then those of `extra`, then `stream_options` with `include_usage` (only where
+/// streams do not count otherwise; a value of the user's own stays). It is compact JSON. Of a later turn it holds the turn's own message alone:
+/// the history of its session is put in front of that while the load runs.
 ///
 /// # Errors
 /// The first [`RenderError`] found.
@@ -182,6 +217,48 @@ pub fn render_conversations(
     conversations: impl IntoIterator<Item = Conversation>,
 ) -> Result<RequestImages, RenderError> {
     Parts::new(inputs)?.render(conversations)
+}
+
+/// Renders synthetic requests for ranks.
+///
+/// # Errors
+/// The first [`RenderError`] found; lengths are checked before any text is made.
+pub fn render_rankings(inputs: &RenderInputs<'_>, dataset: &SyntheticRankings) -> Result<RequestImages, RenderError> {
+    check_length("rankings.query_tokens", dataset.query_tokens)?;
+    check_length("rankings.passages", dataset.passages)?;
+    check_length("rankings.passage_tokens", dataset.passage_tokens)?;
+    let parts = Parts::new(inputs)?;
+    check_ranking_sizes(dataset, &parts.template)?;
+    parts.render(dataset.conversations())
+}
+
+/// The body of a request for one token, to see whether a server answers.
+pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens: bool, prompt: &str) -> Vec<u8> {
+    let inputs = RenderInputs {
+        kind,
+        targets: &[],
+        model,
+        streaming: false,
+        close_after: false,
+        use_legacy_max_tokens,
+        use_server_token_count: false,
+        headers: &[],
+        session_header: None,
+        extra: &Map::new(),
+    };
+    let turn = Turn {
+        text: prompt.to_owned(),
+        output_tokens: Some(1),
+        written: kind.ranks().then(|| {
+            Box::new(Written {
+                passages: vec![prompt.to_owned()],
+                ..Written::default()
+            })
+        }),
+        ..Turn::default()
+    };
+    let template = BodyTemplate::new(&inputs, None).expect("without fields of the user's own nothing contradicts");
+    template.fill(&turn, None).0
 }
 
 /// What all requests of a data set have in common.
@@ -198,7 +275,7 @@ impl<'a> Parts<'a> {
             inputs,
             heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
-            template: BodyTemplate::chat(inputs, None)?,
+            template: BodyTemplate::new(inputs, None)?,
         })
     }
 
@@ -207,11 +284,12 @@ impl<'a> Parts<'a> {
         let mut index = Conversations::builder();
         let mut bytes = 0u64;
         for (number, conversation) in (0u32..).zip(conversations) {
-            if conversation.turns.len() > 1 && !self.template.has_text() {
-                return Err(RenderError::ExtraMessages);
-            }
+            self.check(&conversation)?;
+            // Where the system's message is no part of the history, every turn says it.
+            let first = conversation.turns.first().and_then(|turn| turn.written.as_deref());
+            let system = first.and_then(|written| written.system.as_deref());
             for (position, turn) in (0u32..).zip(&conversation.turns) {
-                let image = self.image(number, position, turn)?;
+                let image = self.image(number, position, turn, system)?;
                 bytes += (image.tail.len() + std::mem::size_of::<RequestImage>()) as u64;
                 entries.push(image);
             }
@@ -231,17 +309,51 @@ impl<'a> Parts<'a> {
             entries: entries.into(),
             order: Sampler::sequential(count),
             conversations: index.into(),
+            answer_frame: match self.inputs.kind {
+                EndpointKind::Responses => AnswerFrame::TYPED,
+                _ => AnswerFrame::PLAIN,
+            },
         })
     }
 
-    fn image(&self, conversation: u32, position: u32, turn: &Turn) -> Result<RequestImage, RenderError> {
+    /// Whether requests of this type can say what the conversation says.
+    fn check(&self, conversation: &Conversation) -> Result<(), RenderError> {
+        let (kind, turns) = (self.inputs.kind, &conversation.turns);
+        if turns.len() > 1 && !kind.carries_history() {
+            return Err(RenderError::SeveralTurns {
+                id: conversation.id.clone(),
+                turns: turns.len(),
+                kind: kind.as_str(),
+            });
+        }
+        if turns.len() > 1 && !self.template.has_text() {
+            let key = self.template.said_key;
+            return Err(RenderError::ExtraMessages { key });
+        }
+        match turns.iter().find_map(|turn| said::misfit(kind, turn)) {
+            None => Ok(()),
+            Some(reason) => Err(RenderError::Misfit {
+                id: conversation.id.clone(),
+                kind: kind.as_str(),
+                reason,
+            }),
+        }
+    }
+
+    fn image(
+        &self,
+        conversation: u32,
+        position: u32,
+        turn: &Turn,
+        system: Option<&str>,
+    ) -> Result<RequestImage, RenderError> {
         let own = turn.written.as_deref();
         let own = own.filter(|written| written.extra.is_some() || written.tools.is_some());
         let own = own
-            .map(|written| BodyTemplate::chat(self.inputs, Some(written)))
+            .map(|written| BodyTemplate::new(self.inputs, Some(written)))
             .transpose()?;
         let template = own.as_ref().unwrap_or(&self.template);
-        let (body, message) = template.fill(turn);
+        let (body, message) = template.fill(turn, system);
         let mut tail = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
         tail.reserve_exact(body.len());
         tail.extend_from_slice(&body);
@@ -294,6 +406,29 @@ fn check_sizes(dataset: &Synthetic, template: &BodyTemplate) -> Result<(), Rende
     }
     too_large(bytes)
 }
+
+/// The same for requests for ranks.
+fn check_ranking_sizes(dataset: &SyntheticRankings, template: &BodyTemplate) -> Result<(), RenderError> {
+    let entries = dataset.entries;
+    if entries == 0 {
+        return Err(RenderError::NoEntries);
+    }
+    let per_entry = (template.fixed_len() + std::mem::size_of::<RequestImage>()) as u64;
+    let mut bytes = u64::from(entries).saturating_mul(per_entry);
+    for (passages, tokens) in dataset.sizes() {
+        if bytes > MAX_DATASET_BYTES {
+            return Err(RenderError::DatasetTooLarge { entries, bytes });
+        }
+        bytes += u64::from(passages) * PASSAGE_FRAME_BYTES + tokens * MEAN_BYTES_PER_TOKEN as u64;
+    }
+    match bytes > MAX_DATASET_BYTES {
+        true => Err(RenderError::DatasetTooLarge { entries, bytes }),
+        false => Ok(()),
+    }
+}
+
+/// Bytes around a passage in a body, at most.
+const PASSAGE_FRAME_BYTES: u64 = 16;
 
 #[cfg(test)]
 mod tests;

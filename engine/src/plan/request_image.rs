@@ -96,6 +96,30 @@ pub struct RequestImages {
     pub conversations: Arc<Conversations>,
     /// In which order sessions take conversations, over all phases. A fixed schedule has an order of its own.
     pub order: Sampler,
+    /// What a session puts around an answer to make a message of it.
+    pub answer_frame: AnswerFrame,
+}
+
+/// The bytes around an answer, in the messages of a later turn. The answer is raw JSON without quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerFrame {
+    /// Up to the opening quote.
+    pub before: &'static [u8],
+    /// From the closing quote to the comma behind the message.
+    pub behind: &'static [u8],
+}
+
+impl AnswerFrame {
+    /// Role and content.
+    pub const PLAIN: Self = Self {
+        before: br#"{"role":"assistant","content":""#,
+        behind: br#""},"#,
+    };
+    /// The same with the type of the item.
+    pub const TYPED: Self = Self {
+        before: br#"{"role":"assistant","content":""#,
+        behind: br#"","type":"message"},"#,
+    };
 }
 
 impl RequestImages {

@@ -3,9 +3,6 @@
 use super::Target;
 use crate::config::{Scheme, Url};
 
-/// The path of chat completions.
-pub(super) const API_PATH: &str = "/v1/chat/completions";
-
 /// Scheme, host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TargetParts {
@@ -43,9 +40,9 @@ impl TargetParts {
     }
 }
 
-/// Joins the address with the path of chat completions, or with `path` if the config has one.
-pub(super) fn resolve(server: &TargetParts, url: &Url, path: Option<&str>) -> Target {
-    let path = join(&url.path, url.query.as_deref(), path.unwrap_or(API_PATH));
+/// Joins the address with the path of requests: that of the API, or the config's own.
+pub(super) fn resolve(server: &TargetParts, url: &Url, path: &str) -> Target {
+    let path = join(&url.path, url.query.as_deref(), path);
     let origin = server.origin();
     Target {
         url: format!("{origin}{path}"),
@@ -82,10 +79,13 @@ fn join(base: &str, base_query: Option<&str>, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::EndpointType;
+
+    const CHAT: &str = "/v1/chat/completions";
 
     #[test]
     fn the_path_is_appended_unless_it_is_there() {
-        let chat = |base: &str, query: Option<&str>| join(base, query, API_PATH);
+        let chat = |base: &str, query: Option<&str>| join(base, query, CHAT);
         assert_eq!(chat("", None), "/v1/chat/completions");
         assert_eq!(chat("/", None), "/v1/chat/completions");
         assert_eq!(chat("/v1/chat/completions", None), "/v1/chat/completions");
@@ -94,6 +94,22 @@ mod tests {
         assert_eq!(chat("/base/v1/", None), "/base/v1/chat/completions");
         assert_eq!(chat("/base", Some("k=v")), "/base/v1/chat/completions?k=v");
         assert_eq!(chat("/v11", None), "/v11/v1/chat/completions");
+    }
+
+    #[test]
+    fn the_path_of_every_api_is_appended_to_a_base_once() {
+        for kind in [
+            EndpointType::Embeddings,
+            EndpointType::CohereRankings,
+            EndpointType::HfTeiRankings,
+        ] {
+            let path = kind.path();
+            assert_eq!(join("", None, path), path);
+            assert_eq!(join(path, None, path), path);
+            assert_eq!(join("/base", None, path), format!("/base{path}"));
+        }
+        assert_eq!(join("/v1", None, EndpointType::Embeddings.path()), "/v1/embeddings");
+        assert_eq!(join("/v1", None, EndpointType::CohereRankings.path()), "/v1/v2/rerank");
     }
 
     #[test]
@@ -106,7 +122,7 @@ mod tests {
     fn another_server_keeps_the_path() {
         let url = Url::parse("http://prod:9000/v1?k=v").unwrap();
         let server = TargetParts::parse("http://127.0.0.1:4000").unwrap();
-        let target = resolve(&server, &url, None);
+        let target = resolve(&server, &url, CHAT);
         assert_eq!(target.url, "http://127.0.0.1:4000/v1/chat/completions?k=v");
         assert_eq!(target.authority, "127.0.0.1:4000");
         assert!(TargetParts::parse("127.0.0.1:0").is_err());
@@ -115,7 +131,7 @@ mod tests {
     #[test]
     fn the_scheme_stays() {
         let url = Url::parse("https://h/v1").unwrap();
-        let target = resolve(&TargetParts::of(&url), &url, None);
+        let target = resolve(&TargetParts::of(&url), &url, CHAT);
         assert_eq!(target.url, "https://h/v1/chat/completions");
         assert_eq!((target.origin.as_str(), target.port), ("https://h", 443));
     }
@@ -123,7 +139,7 @@ mod tests {
     #[test]
     fn ipv6_hosts_are_bracketed_where_a_port_may_follow() {
         let url = Url::parse("http://[::1]:8000").unwrap();
-        let target = resolve(&TargetParts::of(&url), &url, None);
+        let target = resolve(&TargetParts::of(&url), &url, CHAT);
         assert_eq!((target.host.as_str(), target.authority.as_str()), ("::1", "[::1]:8000"));
         assert_eq!(target.origin, "http://[::1]:8000");
     }

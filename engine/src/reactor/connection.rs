@@ -17,7 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::sealed::Seal;
 use crate::credit::Credit;
-use crate::http::{ResponseReader, ScratchPool};
+use crate::http::{Protocol, ResponseReader, ScratchPool};
+use crate::plan::EndpointKind;
 use crate::record::GapChain;
 use crate::units::Nanos;
 
@@ -170,8 +171,22 @@ pub(super) struct Connection {
     pub(super) next: u32,
 }
 
+/// How the answers of an API are read.
+pub(super) fn protocol_of(kind: EndpointKind) -> Protocol {
+    match kind {
+        EndpointKind::Chat => Protocol::Chat,
+        EndpointKind::Completions => Protocol::Completions,
+        EndpointKind::Responses => Protocol::Responses,
+        EndpointKind::Messages => Protocol::Messages,
+        EndpointKind::Embeddings => Protocol::Embeddings,
+        EndpointKind::CohereRankings => Protocol::CohereRankings,
+        EndpointKind::HfTeiRankings => Protocol::TeiRankings,
+        EndpointKind::NimRankings => Protocol::NimRankings,
+    }
+}
+
 impl Connection {
-    pub(super) fn vacant() -> Self {
+    pub(super) fn vacant(protocol: Protocol) -> Self {
         Self {
             state: State::Vacant,
             generation: 0,
@@ -183,7 +198,7 @@ impl Connection {
             served: 0,
             session: NONE,
             request: None,
-            reader: ResponseReader::new(),
+            reader: ResponseReader::new(protocol),
             tls: None,
             previous: NONE,
             next: NONE,

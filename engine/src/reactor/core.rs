@@ -151,7 +151,7 @@ impl<D: Driver> Core<D> {
             health: Health::new(&plan.phases, plan.connections),
             id: plan.id,
             driver,
-            slab: Slab::new(plan.connections),
+            slab: Slab::new(plan.connections, plan.kind),
             idle: IdlePool::new(plan.routes.servers(), plan.connections),
             servers: ServerTallies::new(plan.phases.len(), plan.routes.servers()),
             to_send: VecDeque::with_capacity(plan.connections),

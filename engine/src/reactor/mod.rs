@@ -2,6 +2,7 @@
 //!
 //! A core obeys credits and deadlines and knows nothing of policy. It never imports the coordinator.
 
+mod arrival_use;
 mod arrivals;
 mod completions;
 mod connection;
@@ -29,7 +30,7 @@ use std::time::Duration;
 use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{ConnectionReuse, PhasePlan, RequestImages};
+use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
 use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms, ServerCounts};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
@@ -73,6 +74,8 @@ pub(crate) struct CorePlan {
     pub(crate) connection_reuse: ConnectionReuse,
     /// The TLS of its connections by server; empty without.
     pub(crate) tls: Vec<Arc<TlsClient>>,
+    /// How answers are read.
+    pub(crate) kind: EndpointKind,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.

@@ -16,6 +16,7 @@ use std::ops::Range;
 use super::connection::NONE;
 use super::deadline::Deadlines;
 use crate::id::PhaseId;
+use crate::plan::AnswerFrame;
 use crate::units::Nanos;
 
 /// Histories that are kept for later sessions, and the most bytes that such a one may have room for.
@@ -112,18 +113,24 @@ impl Session {
 
     /// The turn on its way has returned with this answer: what was said, and in how many tokens. The answer is raw JSON without quotes; an empty
     /// one leaves only the message behind. Without a message the turn said everything itself, and so will the next: there is no history.
-    pub(super) fn remember(&mut self, message: &[u8], tokens: Option<u32>, answer: &[u8], answer_tokens: Option<u32>) {
+    pub(super) fn remember(
+        &mut self,
+        message: &[u8],
+        tokens: Option<u32>,
+        (frame, answer): (AnswerFrame, &[u8]),
+        answer_tokens: Option<u32>,
+    ) {
         if message.is_empty() {
             return;
         }
-        self.history.reserve(message.len() + answer.len() + 48);
+        self.history.reserve(message.len() + answer.len() + 64);
         self.history.extend_from_slice(message);
         self.history.push(b',');
         self.count(tokens);
         if !answer.is_empty() {
-            self.history.extend_from_slice(br#"{"role":"assistant","content":""#);
+            self.history.extend_from_slice(frame.before);
             self.history.extend_from_slice(answer);
-            self.history.extend_from_slice(br#""},"#);
+            self.history.extend_from_slice(frame.behind);
             self.count(answer_tokens);
         }
     }
@@ -287,19 +294,21 @@ mod tests {
         let place = sessions.begin(A, 5, 10..14, u32::MAX, Nanos(1));
         let session = sessions.get(place);
         assert_eq!((session.number(), session.image(), text(session)), (5, 10, ""));
-        session.remember(b"{1}", Some(7), br#"a \"b\""#, Some(3));
+        session.remember(b"{1}", Some(7), (AnswerFrame::PLAIN, br#"a \"b\""#), Some(3));
         sessions.await_turn(place, Nanos(2), Nanos(2));
         let session = sessions.get(place);
         assert_eq!(text(session), r#"{1},{"role":"assistant","content":"a \"b\""},"#);
         assert_eq!((session.image(), session.history_tokens()), (11, Some(10)));
         // No answer, for the turn failed.
-        session.remember(b"{2}", Some(2), b"", None);
+        session.remember(b"{2}", Some(2), (AnswerFrame::PLAIN, b""), None);
         assert!(text(session).ends_with("},{2},"));
         assert_eq!(session.history_tokens(), Some(12));
-        session.remember(b"{3}", Some(2), b"x", None);
+        session.remember(b"{3}", Some(2), (AnswerFrame::PLAIN, b"x"), None);
         assert_eq!(session.history_tokens(), None, "an answer that nobody counted");
         let complete = sessions.begin(A, 6, 20..22, u32::MAX, Nanos(1));
-        sessions.get(complete).remember(b"", Some(2), b"x", Some(1));
+        sessions
+            .get(complete)
+            .remember(b"", Some(2), (AnswerFrame::PLAIN, b"x"), Some(1));
         assert_eq!(
             text(sessions.get(complete)),
             "",

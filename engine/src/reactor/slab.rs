@@ -1,9 +1,13 @@
 //! All connections of a core: a bounded table, a free list, and the active ones chained by start.
 
-use super::connection::{Connection, NONE, State};
+use super::connection::{Connection, NONE, State, protocol_of};
+use crate::http::Protocol;
+use crate::plan::EndpointKind;
 
 /// A bounded table of connections. It never moves or allocates once it has been used up to its bound.
 pub(super) struct Slab {
+    /// How the answers on all of them are read.
+    protocol: Protocol,
     places: Vec<Connection>,
     free: Vec<u32>,
     /// Oldest active connection: the first to time out.
@@ -13,9 +17,10 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// A table for up to `capacity` connections at once.
-    pub(super) fn new(capacity: usize) -> Self {
+    /// A table for up to `capacity` connections at once, which speak this API.
+    pub(super) fn new(capacity: usize, kind: EndpointKind) -> Self {
         Self {
+            protocol: protocol_of(kind),
             places: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             oldest: NONE,
@@ -29,7 +34,7 @@ impl Slab {
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.places.len() < self.places.capacity() => {
-                self.places.push(Connection::vacant());
+                self.places.push(Connection::vacant(self.protocol));
                 (self.places.len() - 1) as u32
             }
             None => return None,
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_chain_keeps_the_order_of_starts() {
-        let mut slab = Slab::new(8);
+        let mut slab = Slab::new(8, EndpointKind::Chat);
         let places: Vec<u32> = (0..5).map(|_| slab.claim().unwrap()).collect();
         places.iter().for_each(|&place| slab.link(place));
         slab.unlink(places[2]);
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_under_a_new_generation_and_the_table_is_bounded() {
-        let mut slab = Slab::new(2);
+        let mut slab = Slab::new(2, EndpointKind::Chat);
         let first = slab.claim().unwrap();
         let generation = slab.get(first).generation;
         assert!(slab.claim().is_some());

@@ -4,6 +4,7 @@
 //! laws a credit begins a session, and its later turns start when they are due. Either way a request takes its number from the phase's gate as it
 //! starts, so that the totals are exact whatever the cores do.
 
+use super::arrival_use::{Found, Use};
 use super::completions::usage;
 use super::connection::{NONE, Request, State};
 use super::core::{Core, Start};
@@ -15,19 +16,6 @@ use crate::plan::TurnLaw;
 use crate::record::Outcome;
 use crate::sys::driver::Driver;
 use crate::units::Nanos;
-
-/// What a credit may be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// The next turn of the session at this place.
-    Continue(u32),
-    /// The first turn of the session of this number.
-    Begin(u64),
-    /// Nothing: it came before any turn that is left was due.
-    Idle,
-    /// Nothing: it found no slot, and is not to wait for one.
-    Drop,
-}
 
 /// Leave for a turn to start.
 #[derive(Debug, Clone, Copy)]
@@ -155,30 +143,19 @@ impl<D: Driver> Core<D> {
 
     /// Decides what a credit that was due at `due` is for.
     fn choose(&mut self, phase: usize, due: Nanos) -> Use {
-        let ready = self.sessions.first_ready(phase);
         let run = &mut self.phases[phase];
-        // In an open loop an arrival belongs to a turn that was due when it came; a closed loop has no arrivals, and turns always go first.
-        if let Some(place) = ready
-            && (run.closed_loop || self.sessions.get(place).due() <= due)
-        {
-            return Use::Continue(place);
-        }
-        let has_slot = run.occupied < run.slots;
-        if run.drops && (!has_slot || self.health.found_no_slot(phase, due)) {
-            return Use::Drop;
-        }
         let gate = &self.exchange.gates[phase];
-        if has_slot && run.claimed.is_none() {
-            run.claimed = gate.sessions.take();
-        }
-        match (run.claimed, ready) {
-            (Some(number), _) if has_slot => Use::Begin(number),
-            // The cap keeps the next session back, so the arrival waits, and the first turn that can use it does.
-            (Some(_), Some(place)) => Use::Continue(place),
-            (None, Some(place)) if gate.sessions.any_left() => Use::Continue(place),
-            // There will be no other session: the arrival found nothing to start, and has passed.
-            _ => Use::Idle,
-        }
+        let has_slot = run.occupied < run.slots;
+        let place = self.sessions.first_ready(phase);
+        let found = Found {
+            due,
+            closed_loop: run.closed_loop,
+            ready: place.map(|place| (place, self.sessions.get(place).due())),
+            has_slot,
+            is_late: run.drops && (!has_slot || self.health.found_no_slot(phase, due)),
+            sessions_left: gate.sessions.any_left(),
+        };
+        found.choose(&mut run.claimed, || gate.sessions.take())
     }
 
     fn begin_session(&mut self, phase: usize, credit: Credit, number: u64, leave: Leave) {
@@ -266,6 +243,7 @@ impl<D: Driver> Core<D> {
         };
         let answer_tokens = usage(connection.reader.usage()).completion_tokens;
         if image.has_history() {
+            let answer = (self.images.answer_frame, answer);
             session.remember(image.message(), image.input_tokens, answer, answer_tokens);
         }
         let due = match self.phases[phase].law {

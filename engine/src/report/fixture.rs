@@ -8,9 +8,9 @@ use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan, HookPlan, IdBlock,
-    LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule, Target,
-    TelemetryPlan,
+    AnswerFrame, Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan,
+    HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule,
+    Target, TelemetryPlan,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -89,6 +89,7 @@ pub(crate) fn plan() -> Plan {
             conversations: Arc::new(Conversations::of_single_turns(
                 [0, 1].map(|number| format!("conversation-{number}")),
             )),
+            answer_frame: AnswerFrame::PLAIN,
             order: Sampler::sequential(NonZeroU32::MIN.saturating_add(1)),
         },
         phases: vec![

@@ -157,6 +157,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connects_in_flight: connects_in_flight(count),
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
+            kind: plan.endpoint.kind,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,

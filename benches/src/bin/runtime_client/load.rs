@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use ringload_engine::clock;
-use ringload_engine::http::{ResponseReader, ScratchPool, format_uuid, patch_ids};
+use ringload_engine::http::{Protocol, ResponseReader, ScratchPool, format_uuid, patch_ids};
 use ringload_engine::plan::{ID_BLOCK_CAPACITY, RequestImages};
 use ringload_engine::units::Nanos;
 
@@ -23,12 +23,21 @@ pub(crate) struct Load {
 }
 
 /// One connection's part of the load.
-#[derive(Default)]
 pub(crate) struct Session {
     reader: ResponseReader,
     started: Nanos,
     /// When the last content came; zero before the first.
     content: Nanos,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            reader: ResponseReader::new(Protocol::Chat),
+            started: Nanos::ZERO,
+            content: Nanos::ZERO,
+        }
+    }
 }
 
 impl Load {

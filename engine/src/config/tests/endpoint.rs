@@ -23,9 +23,9 @@ fn endpoint_mistakes_name_their_key() {
     );
     endpoint_mistake("url: \"http://::1:80\"", ".url", "in brackets");
     endpoint_mistake(
-        "url: h, type: embeddings",
+        "url: h, type: image_generation",
         ".type",
-        "not supported by ringload yet: `embeddings`",
+        "not supported by ringload yet: `image_generation`",
     );
     endpoint_mistake("url: h, type: chatt", ".type", "did you mean `chat`?");
     endpoint_mistake("url: h, path: v1/x", ".path", "starts with `/`");

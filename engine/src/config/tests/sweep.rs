@@ -149,8 +149,7 @@ fn phases_are_named_by_name_by_index_and_by_what_they_alone_are() {
 }
 
 #[test]
-fn the_only_profiling_phase_is_not_any_of_two() {
-    // Scenario 68.
+fn s68_the_only_profiling_phase_is_not_any_of_two() {
     for path in ["phases.profiling.concurrency", "concurrency"] {
         let envelope = format!("sweep: {{type: grid, parameters: {{{path}: [1, 2]}}}}");
         mistake(&envelope, TWO_PHASES, "1:34", &["ambiguous", "a, b"]);

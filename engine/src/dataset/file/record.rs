@@ -189,19 +189,25 @@ impl<'a, 'm> Reader<'a, 'm> {
         }
     }
 
-    /// The contents of `texts`: a list of texts, or of objects with a list of texts in `contents`.
+    /// The contents of `texts`: a list of texts, or of objects with a list of texts in `contents`. Those with the name `query` come first, for a
+    /// ranking is one of a query and what else there is.
     pub(super) fn texts(&mut self, field: &str, raw: &'a RawValue) -> Option<Vec<String>> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Item {
             Text(String),
-            Named { contents: Vec<String> },
+            Named {
+                name: Option<String>,
+                contents: Vec<String>,
+            },
         }
         let items: Option<Vec<Item>> = serde_json::from_str(raw.get()).ok();
-        let texts: Option<Vec<String>> = items.map(|items| {
+        let texts: Option<Vec<String>> = items.map(|mut items| {
+            let is_query = |item: &Item| matches!(item, Item::Named { name: Some(name), .. } if name == "query");
+            items.sort_by_key(|item| !is_query(item));
             let contents = |item| match item {
                 Item::Text(text) => vec![text],
-                Item::Named { contents } => contents,
+                Item::Named { contents, .. } => contents,
             };
             items.into_iter().flat_map(contents).collect()
         });

@@ -4,12 +4,13 @@
 mod tests;
 
 use super::body::Body;
+use super::endpoint::Protocol;
 use super::error::HttpError;
 use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt};
 use super::head::{Head, MAX_HEAD_BYTES};
 use super::scratch::{Carry, ScratchPool};
 use super::sse::EventSplitter;
-use super::stream::{ChatEvents, ChatStream};
+use super::stream::{AnswerEvents, AnswerState};
 use super::usage::TokenUsage;
 
 /// Largest body that is not a stream. Streams have no bound; their events do.
@@ -69,7 +70,7 @@ enum Sink {
 pub struct ResponseReader {
     body: Body,
     carry: Carry,
-    chat: ChatStream,
+    answer: AnswerState,
     /// Set as soon as the response is known to be a failure; final once the response is complete.
     failure: Option<Box<ResponseFailure>>,
     /// Bytes of interim heads before the head.
@@ -82,19 +83,16 @@ pub struct ResponseReader {
     got_any_byte: bool,
 }
 
-impl Default for ResponseReader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ResponseReader {
-    /// A reader that waits for a response.
-    pub fn new() -> Self {
+    /// A reader that waits for a response of this API.
+    pub fn new(protocol: Protocol) -> Self {
         Self {
             body: Body::Length(0),
             carry: Carry::default(),
-            chat: ChatStream::default(),
+            answer: AnswerState {
+                protocol,
+                ..AnswerState::default()
+            },
             failure: None,
             interim_bytes: 0,
             status: 0,
@@ -110,22 +108,22 @@ impl ResponseReader {
     /// reader is dropped or used for another connection.
     pub fn begin(&mut self, pool: &mut ScratchPool) {
         self.carry.release(pool);
-        if let Some(text) = self.chat.text.take() {
+        if let Some(text) = self.answer.text.take() {
             pool.put(text);
         }
-        *self = Self::new();
+        *self = Self::new(self.answer.protocol);
     }
 
     /// The same for a response whose text is wanted, see [`ResponseReader::text`].
     pub fn begin_keeping_text(&mut self, pool: &mut ScratchPool) {
         self.begin(pool);
-        self.chat.text = Some(pool.take());
+        self.answer.text = Some(pool.take());
     }
 
     /// The text of the answer so far, if it is kept: raw JSON without the quotes, neither reasoning nor tool calls. Texts of more than 16 MiB
     /// lack their end.
     pub fn text(&self) -> &[u8] {
-        self.chat.text.as_deref().unwrap_or_default()
+        self.answer.text.as_deref().unwrap_or_default()
     }
 
     /// Takes bytes that arrived together and tells what they completed. Takes nothing once the response is complete.
@@ -187,12 +185,12 @@ impl ResponseReader {
 
     /// The server's last token counts.
     pub fn usage(&self) -> TokenUsage {
-        self.chat.usage
+        self.answer.usage.counts()
     }
 
-    /// Whether a successful stream carried a finish reason but no `[DONE]`. Valid once the response is complete.
+    /// Whether a successful stream carried a finish reason but no `[DONE]`, or what its API has for one. Valid once the response is complete.
     pub fn missing_done(&self) -> bool {
-        self.sink == Sink::Events && self.failure.is_none() && self.chat.finished && !self.chat.done
+        self.sink == Sink::Events && self.failure.is_none() && self.answer.finished && !self.answer.done
     }
 
     /// Why a complete response is a failure; `None` is a success.
@@ -350,17 +348,17 @@ impl ResponseReader {
                 let Self {
                     events,
                     carry,
-                    chat,
+                    answer,
                     failure,
                     ..
                 } = self;
                 // An error ends the interest in a stream, not the reading of its body.
                 if failure.is_none() {
-                    events.feed(payload, carry, pool, ChatEvents { chat, feed, failure })?;
+                    events.feed(payload, carry, pool, AnswerEvents { answer, feed, failure })?;
                 }
             }
             Sink::Answer if self.carry.is_empty() && self.body.is_done() => {
-                self.failure = self.chat.answer(payload, feed).map(Box::new);
+                self.failure = self.answer.answer(payload, feed).map(Box::new);
                 self.finish(pool);
             }
             Sink::Answer => {
@@ -394,20 +392,20 @@ impl ResponseReader {
         let Self {
             events,
             carry,
-            chat,
+            answer,
             failure,
             ..
         } = self;
         match self.sink {
             Sink::Events => {
                 if failure.is_none() {
-                    events.finish(carry, pool, ChatEvents { chat, feed, failure });
+                    events.finish(carry, pool, AnswerEvents { answer, feed, failure });
                 }
                 if failure.is_none() {
-                    *failure = chat.verdict().map(Box::new);
+                    *failure = answer.verdict().map(Box::new);
                 }
             }
-            Sink::Answer => *failure = chat.answer(carry.bytes(), feed).map(Box::new),
+            Sink::Answer => *failure = answer.answer(carry.bytes(), feed).map(Box::new),
             Sink::ErrorText => {
                 if let Some(failure) = failure {
                     failure.add_body(carry.bytes());

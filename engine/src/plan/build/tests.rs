@@ -5,6 +5,7 @@ mod datasets;
 use super::super::{MetricsFormat, ScrapeSource};
 use super::*;
 use crate::config::parse;
+use crate::plan::EndpointKind;
 
 const HEAD: &str = "benchmark:\n  model: org/m\n  dataset: {entries: 3, isl: 8, osl: 4}\n";
 const PHASES: &str = "  phases:\n    - {name: profiling, type: concurrency, requests: 2}\n";
@@ -177,6 +178,36 @@ fn authorisation_comes_from_headers_or_key_or_url() {
     assert!(head(&own).contains("authorization: mine\r\n") && !head(&own).contains("Bearer"));
     let control = [("authorization", "mine"), ("X-A", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(own.endpoint.control_headers, control);
+}
+
+#[test]
+fn the_type_decides_path_key_and_directory() {
+    let messages = with_endpoint("url: h, type: messages, api_key: k");
+    assert_eq!(messages.endpoint.kind, EndpointKind::Messages);
+    assert_eq!(messages.endpoint.targets[0].url, "http://h/v1/messages");
+    let text = head(&messages);
+    assert!(
+        text.contains("\r\nx-api-key: k\r\nanthropic-version: 2023-06-01\r\n"),
+        "{text}"
+    );
+    assert!(!text.contains("Authorization"), "{text}");
+    let directory = messages.artifacts.directory.display().to_string();
+    assert!(
+        directory.ends_with("artifacts/org_m-openai-messages-concurrency1"),
+        "{directory}"
+    );
+    // The user's own header wins, in any case.
+    let own = head(&with_endpoint(
+        "url: h, type: messages, api_key: k, headers: {Anthropic-Version: \"2024-01-01\"}",
+    ));
+    assert!(
+        own.contains("Anthropic-Version: 2024-01-01") && !own.contains("2023-06-01"),
+        "{own}"
+    );
+    let own_path = with_endpoint("url: \"http://h/base\", type: cohere_rankings, path: /v1/rerank");
+    assert_eq!(own_path.endpoint.targets[0].url, "http://h/base/v1/rerank");
+    let rankings = with_endpoint("url: h, type: cohere_rankings");
+    assert_eq!(rankings.endpoint.targets[0].path, "/v2/rerank");
 }
 
 #[test]

@@ -5,13 +5,20 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::said::Form;
 use super::{RenderError, RenderInputs};
 use crate::dataset::{Turn, Written};
+use crate::plan::EndpointKind;
+
+/// Output tokens to ask for where the API wants a number and the dataset has none.
+const DEFAULT_MAX_TOKENS: u32 = 1024;
 
 /// A body as bytes, cut at the places that differ between turns.
 #[derive(Debug)]
 pub(super) struct BodyTemplate {
     segments: Vec<Segment>,
+    /// The name of what is said, for messages to the user.
+    pub(super) said_key: &'static str,
     /// What `extra` says about output tokens, where it says so.
     fixed_output_tokens: Option<Option<u32>>,
 }
@@ -19,29 +26,27 @@ pub(super) struct BodyTemplate {
 #[derive(Debug)]
 enum Segment {
     Fixed(Vec<u8>),
-    /// The turn's message.
-    Message,
-    /// The output length to ask for: a comma and the member of this name, if the turn has one.
-    OutputTokens(&'static str),
+    /// What the turn says.
+    Said(Form),
+    /// The system's message: a comma and the member of this name, if the conversation has one.
+    System(&'static str),
+    /// The output length to ask for: a comma and the member of this name, if the turn has one or the API needs one.
+    OutputTokens(&'static str, Option<u32>),
 }
 
-/// One member of the body: what is sent, in the order of sending. The messages come first.
+/// One member of the body: what is sent, in the order of sending. The first one is always there.
 enum Field {
     Fixed(Value),
     /// JSON that is sent as it is.
     Json(Vec<u8>),
-    Messages,
-    OutputTokens(&'static str),
+    Said(Form),
+    System(&'static str),
+    OutputTokens(&'static str, Option<u32>),
 }
 
 impl BodyTemplate {
-    /// The template of chat completion requests. `written` are fields of a turn's own.
-    pub(super) fn chat(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Result<Self, RenderError> {
-        let tokens_key = if inputs.use_legacy_max_tokens {
-            "max_tokens"
-        } else {
-            "max_completion_tokens"
-        };
+    /// The template of requests. `written` are fields of a turn's own.
+    pub(super) fn new(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Result<Self, RenderError> {
         if let Some(found) = inputs.extra.get("stream")
             && *found != Value::Bool(inputs.streaming)
         {
@@ -52,15 +57,14 @@ impl BodyTemplate {
             });
         }
 
-        let mut fields: Vec<(&str, Field)> = vec![
-            ("messages", Field::Messages),
-            ("model", Field::Fixed(json!(inputs.model))),
-            ("stream", Field::Fixed(json!(inputs.streaming))),
-        ];
-        if let Some(tools) = written.and_then(|written| written.tools.as_deref()) {
-            fields.push(("tools", Field::Json(tools.as_bytes().to_vec())));
-        }
-        fields.push((tokens_key, Field::OutputTokens(tokens_key)));
+        let built = built_fields(inputs, written);
+        let tokens_key = built.iter().find_map(|(_, field)| match field {
+            Field::OutputTokens(key, _) => Some(*key),
+            _ => None,
+        });
+        let said = built.iter().find(|(_, field)| matches!(field, Field::Said(_)));
+        let said_key = said.map_or("", |(key, _)| *key);
+        let mut fields: Vec<(&str, Field)> = built;
         let own = written.and_then(|written| written.extra.as_deref());
         for (key, value) in inputs.extra.iter().chain(own.into_iter().flatten()) {
             let field = Field::Fixed(value.clone());
@@ -70,16 +74,17 @@ impl BodyTemplate {
                 None => fields.push((key, field)),
             }
         }
-        if inputs.streaming {
+        if asks_for_usage(inputs) {
             ask_for_usage(&mut fields);
         }
 
-        let fixed_output_tokens = own
-            .and_then(|own| own.get(tokens_key))
-            .or_else(|| inputs.extra.get(tokens_key))
-            .map(|value| value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()));
+        let fixed_output_tokens = tokens_key.and_then(|key| {
+            let value = own.and_then(|own| own.get(key)).or_else(|| inputs.extra.get(key))?;
+            Some(value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()))
+        });
         Ok(Self {
             segments: cut(fields),
+            said_key,
             fixed_output_tokens,
         })
     }
@@ -90,14 +95,14 @@ impl BodyTemplate {
             .iter()
             .map(|segment| match segment {
                 Segment::Fixed(bytes) => bytes.len(),
-                Segment::Message | Segment::OutputTokens(_) => 0,
+                Segment::Said(_) | Segment::System(_) | Segment::OutputTokens(..) => 0,
             })
             .sum()
     }
 
-    /// Whether bodies carry the turn's text; not so when `extra` brings its own messages.
+    /// Whether bodies carry the turn's text; not so when `extra` brings its own.
     pub(super) fn has_text(&self) -> bool {
-        self.segments.iter().any(|segment| matches!(segment, Segment::Message))
+        self.segments.iter().any(|segment| matches!(segment, Segment::Said(_)))
     }
 
     /// The output tokens that the body of a turn asks for.
@@ -105,27 +110,32 @@ impl BodyTemplate {
         self.fixed_output_tokens.unwrap_or(turn.output_tokens)
     }
 
-    /// The body of one turn, and where in it the turn's message stands; nowhere if `extra` brings the messages or the turn has all of them.
-    pub(super) fn fill(&self, turn: &Turn) -> (Vec<u8>, Range<u32>) {
+    /// The body of one turn, and where in it the turn's message stands; nowhere if requests have no place for a history, if `extra` brings the
+    /// messages, or if the turn has all of them. `system` is what the conversation's system says, for APIs that keep it apart.
+    pub(super) fn fill(&self, turn: &Turn, system: Option<&str>) -> (Vec<u8>, Range<u32>) {
         let mut out = Vec::with_capacity(self.fixed_len() + turn.text.len() + 64);
         let mut message = 0..0;
         for segment in &self.segments {
             match segment {
                 Segment::Fixed(bytes) => out.extend_from_slice(bytes),
-                Segment::Message => {
-                    let start = out.len() as u32;
-                    push_messages(&mut out, turn);
+                Segment::Said(form) => {
+                    let place = form.push(turn, &mut out);
                     let is_complete = turn
                         .written
                         .as_deref()
                         .is_some_and(|written| written.is_complete || written.messages.is_some());
-                    if !is_complete {
-                        message = start..out.len() as u32;
+                    if let (Some(place), false) = (place, is_complete) {
+                        message = place.start as u32..place.end as u32;
                     }
                 }
-                Segment::OutputTokens(key) => {
-                    if let Some(tokens) = turn.output_tokens {
-                        out.extend_from_slice(format!(r#","{key}":{tokens}"#).as_bytes());
+                Segment::System(key) => {
+                    if let Some(system) = system {
+                        push_member(&mut out, key, system);
+                    }
+                }
+                Segment::OutputTokens(key, default) => {
+                    if let Some(tokens) = turn.output_tokens.or(*default) {
+                        push_member(&mut out, key, &tokens);
                     }
                 }
             }
@@ -134,38 +144,81 @@ impl BodyTemplate {
     }
 }
 
-/// What the turn says: its message, with the system's in front of it, or all the messages that it brings.
-fn push_messages(out: &mut Vec<u8>, turn: &Turn) {
-    let Some(written) = turn.written.as_deref() else {
-        return push_message(out, "user", &turn.text);
+/// The fields of each API in the order of the peer, without those of the user.
+fn built_fields(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Vec<(&'static str, Field)> {
+    let model = || ("model", Field::Fixed(json!(inputs.model)));
+    let stream = || ("stream", Field::Fixed(json!(inputs.streaming)));
+    let tools = || {
+        let tools = written.and_then(|written| written.tools.as_deref())?;
+        Some(("tools", Field::Json(tools.as_bytes().to_vec())))
     };
-    if let Some(messages) = &written.messages {
-        let list = messages
-            .trim()
-            .strip_prefix('[')
-            .and_then(|list| list.strip_suffix(']'));
-        out.extend_from_slice(list.expect("a file's messages are a JSON list").trim().as_bytes());
-        return;
-    }
-    if let Some(system) = &written.system {
-        push_message(out, "system", system);
-        out.push(b',');
-    }
-    let role = written.role.as_deref().unwrap_or("user");
-    if written.more_texts.is_empty() {
-        return push_message(out, role, &turn.text);
-    }
-    let texts = std::iter::once(&turn.text).chain(&written.more_texts);
-    let parts: Vec<Value> = texts.map(|text| json!({"type": "text", "text": text})).collect();
-    push_message(out, role, &parts);
+    let fields: Vec<Option<(&'static str, Field)>> = match inputs.kind {
+        EndpointKind::Chat => {
+            let tokens = match inputs.use_legacy_max_tokens {
+                true => "max_tokens",
+                false => "max_completion_tokens",
+            };
+            vec![
+                Some(("messages", Field::Said(Form::Messages))),
+                Some(model()),
+                Some(stream()),
+                tools(),
+                Some((tokens, Field::OutputTokens(tokens, None))),
+            ]
+        }
+        EndpointKind::Completions => vec![
+            Some(("prompt", Field::Said(Form::Prompt))),
+            Some(model()),
+            Some(stream()),
+            Some(("max_tokens", Field::OutputTokens("max_tokens", None))),
+        ],
+        EndpointKind::Responses => vec![
+            Some(("input", Field::Said(Form::Items))),
+            Some(model()),
+            Some(stream()),
+            Some(("instructions", Field::System("instructions"))),
+            Some(("max_output_tokens", Field::OutputTokens("max_output_tokens", None))),
+            tools(),
+        ],
+        EndpointKind::Messages => vec![
+            Some(model()),
+            Some(("messages", Field::Said(Form::UserMessages))),
+            Some((
+                "max_tokens",
+                Field::OutputTokens("max_tokens", Some(DEFAULT_MAX_TOKENS)),
+            )),
+            inputs.streaming.then(stream),
+            Some(("system", Field::System("system"))),
+            tools(),
+        ],
+        EndpointKind::Embeddings => vec![Some(model()), Some(("input", Field::Said(Form::Texts)))],
+        EndpointKind::CohereRankings => vec![
+            Some(model()),
+            Some(("query", Field::Said(Form::Query))),
+            Some(("documents", Field::Said(Form::Passages))),
+        ],
+        EndpointKind::HfTeiRankings => vec![
+            Some(("query", Field::Said(Form::Query))),
+            Some(("texts", Field::Said(Form::Passages))),
+        ],
+        EndpointKind::NimRankings => vec![
+            Some(model()),
+            Some(("query", Field::Said(Form::QueryObject))),
+            Some(("passages", Field::Said(Form::PassageObjects))),
+        ],
+    };
+    fields.into_iter().flatten().collect()
 }
 
-fn push_message(out: &mut Vec<u8>, role: &str, content: &(impl Serialize + ?Sized)) {
-    out.extend_from_slice(br#"{"role":"#);
-    push_json(out, role);
-    out.extend_from_slice(br#","content":"#);
-    push_json(out, content);
-    out.push(b'}');
+/// Whether streams of this API end with their token counts only if that is asked for.
+fn asks_for_usage(inputs: &RenderInputs<'_>) -> bool {
+    inputs.streaming
+        && match inputs.kind {
+            EndpointKind::Chat | EndpointKind::Completions => true,
+            // Its streams count in any case; the peer asks where it depends on the counts.
+            EndpointKind::Responses => inputs.use_server_token_count,
+            _ => false,
+        }
 }
 
 /// Asks for the server's token counts, unless the user decided that.
@@ -205,13 +258,12 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
                 name(&mut open);
                 open.extend_from_slice(&json);
             }
-            Field::Messages => {
+            Field::Said(form) => {
                 name(&mut open);
-                open.push(b'[');
-                cut_at(&mut open, Segment::Message);
-                open.push(b']');
+                cut_at(&mut open, Segment::Said(form));
             }
-            Field::OutputTokens(key) => cut_at(&mut open, Segment::OutputTokens(key)),
+            Field::System(key) => cut_at(&mut open, Segment::System(key)),
+            Field::OutputTokens(key, default) => cut_at(&mut open, Segment::OutputTokens(key, default)),
         }
     }
     open.push(b'}');
@@ -219,6 +271,13 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
     segments
 }
 
-fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+fn push_member(out: &mut Vec<u8>, key: &str, value: &(impl Serialize + ?Sized)) {
+    out.push(b',');
+    push_json(out, key);
+    out.push(b':');
+    push_json(out, value);
+}
+
+pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("a JSON value can be written to memory");
 }

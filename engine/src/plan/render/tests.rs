@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::plan::IdBlock;
 
+mod kinds;
 mod turns;
 
 fn target() -> Target {
@@ -21,6 +22,8 @@ fn target() -> Target {
 
 /// Inputs that a test changes where it matters.
 struct Given {
+    kind: EndpointKind,
+    use_server_token_count: bool,
     target: Target,
     model: String,
     streaming: bool,
@@ -39,6 +42,8 @@ struct Given {
 impl Default for Given {
     fn default() -> Self {
         Self {
+            kind: EndpointKind::Chat,
+            use_server_token_count: false,
             target: target(),
             model: "mock-model".into(),
             streaming: true,
@@ -68,11 +73,13 @@ impl Given {
 
     fn with_inputs<T>(&self, render: impl FnOnce(&RenderInputs<'_>) -> T) -> T {
         render(&RenderInputs {
+            kind: self.kind,
             targets: std::slice::from_ref(&self.target),
             model: &self.model,
             streaming: self.streaming,
             close_after: self.close_after,
             use_legacy_max_tokens: self.use_legacy_max_tokens,
+            use_server_token_count: self.use_server_token_count,
             headers: &self.headers,
             session_header: self.session_header.as_deref(),
             extra: &self.extra,

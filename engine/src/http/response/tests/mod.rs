@@ -1,5 +1,6 @@
 //! Whole responses against the reader, each in every split.
 
+mod apis;
 mod splits;
 mod streams;
 
@@ -57,8 +58,12 @@ enum Then {
 }
 
 fn read(pieces: &[&[u8]], then: Then) -> Facts {
+    read_as(Protocol::Chat, pieces, then)
+}
+
+fn read_as(protocol: Protocol, pieces: &[&[u8]], then: Then) -> Facts {
     let mut pool = ScratchPool::new(4, 256);
-    let mut reader = ResponseReader::new();
+    let mut reader = ResponseReader::new(protocol);
     let mut facts = Facts::default();
     let feeds = pieces
         .iter()
@@ -99,11 +104,18 @@ fn read(pieces: &[&[u8]], then: Then) -> Facts {
 /// The facts of `wire`, checked to be the same for every cut in two and for single bytes.
 #[track_caller]
 fn facts(wire: &[u8], then: Then) -> Facts {
-    let whole = read(&[wire], then);
+    facts_as(Protocol::Chat, wire, then)
+}
+
+#[track_caller]
+fn facts_as(protocol: Protocol, wire: &[u8], then: Then) -> Facts {
+    let whole = read_as(protocol, &[wire], then);
     for cut in 0..=wire.len() {
-        assert_eq!(read(&[&wire[..cut], &wire[cut..]], then), whole, "cut at {cut}");
+        let cut_in_two = read_as(protocol, &[&wire[..cut], &wire[cut..]], then);
+        assert_eq!(cut_in_two, whole, "cut at {cut}");
     }
-    assert_eq!(read(&wire.chunks(1).collect::<Vec<_>>(), then), whole, "single bytes");
+    let single_bytes = read_as(protocol, &wire.chunks(1).collect::<Vec<_>>(), then);
+    assert_eq!(single_bytes, whole, "single bytes");
     whole
 }
 
@@ -158,7 +170,7 @@ fn a_usual_stream_is_a_success_with_its_contents_and_usage() {
 
 #[test]
 fn each_feed_counts_what_it_completed() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
     let head = reader.feed(STREAM_HEAD.as_bytes(), &mut pool).unwrap();
     assert_eq!((head.head_completed, head.contents, head.body_bytes), (true, 0, 0));
     let wire = chunk(&events(&[TOKEN, THOUGHT]));
@@ -178,7 +190,7 @@ fn each_feed_counts_what_it_completed() {
 
 #[test]
 fn a_reader_serves_one_response_after_the_other() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
     assert!(
         reader
             .feed(&sized("500 Oops", "", "broken"), &mut pool)
@@ -203,7 +215,7 @@ fn bytes_behind_a_complete_response_are_not_consumed() {
 
 #[test]
 fn an_error_stays_until_the_next_response() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
     assert_eq!(reader.feed(b"SSH-2.0\r\n", &mut pool), Err(HttpError::MalformedHead));
     assert_eq!(reader.feed(&stream(&[TOKEN]), &mut pool), Err(HttpError::MalformedHead));
     assert_eq!(reader.end_of_input(&mut pool), Err(HttpError::MalformedHead));
@@ -214,7 +226,7 @@ fn an_error_stays_until_the_next_response() {
 
 #[test]
 fn h01_a_close_before_the_first_byte_is_told_from_one_inside_the_head() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
     assert_eq!(reader.end_of_input(&mut pool), Err(HttpError::Disconnected));
     assert!(!reader.got_any_byte());
     reader.begin(&mut pool);
@@ -488,7 +500,7 @@ fn a_reader_stays_small() {
 
 #[test]
 fn straddling_events_reuse_the_pools_buffers() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 4096), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 4096), ResponseReader::new(Protocol::Chat));
     reader.feed(STREAM_HEAD.as_bytes(), &mut pool).unwrap();
     let wire = chunk(&events(&[TOKEN])).repeat(500);
     let buffer = pool.take();
@@ -505,7 +517,7 @@ fn straddling_events_reuse_the_pools_buffers() {
 #[test]
 fn the_text_of_an_answer_is_kept_as_it_is_written_if_it_is_wanted() {
     let mut pool = ScratchPool::new(4, 64);
-    let mut reader = ResponseReader::new();
+    let mut reader = ResponseReader::new(Protocol::Chat);
     let text = |piece: &str| format!(r#"{{"object":"chat.completion.chunk","choices":[{{"delta":{piece}}}]}}"#);
     let data = [
         text(r#"{"role":"assistant","content":""}"#),

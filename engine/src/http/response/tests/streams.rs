@@ -106,7 +106,7 @@ fn s15_only_the_end_marker_is_no_token() {
 
 #[test]
 fn s17_the_content_counts_in_the_feed_of_the_later_event() {
-    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new());
+    let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
     let role = format!("{STREAM_HEAD}{}", chunk(&events(&[ROLE])));
     assert_eq!(reader.feed(role.as_bytes(), &mut pool).unwrap().contents, 0);
     let token = chunk(&events(&[TOKEN]));

@@ -1,11 +1,14 @@
-//! Answers a chat completion request: paced or at once, streamed or whole, correct or faulty.
+//! Answers an inference request: paced or at once, streamed or whole, correct or faulty.
 
-use crate::chat_request::{self, ChatRequest};
+use crate::api::Api;
+use crate::chat_request::InferenceRequest;
 use crate::connection::Waited;
+use crate::dialect::Dialect;
 use crate::exchange::{ClientLeft, Exchange};
 use crate::fault::{Fault, Target};
 use crate::http::Request;
 use crate::ledger::Outcome;
+use crate::other_request;
 use crate::reply::{self, Ending, Instead, Length, Reply};
 use crate::serve::{Session, requested_fault};
 use crate::sse::{self, FinishReason, Framing, Usage};
@@ -15,20 +18,39 @@ const TOKENS_DEFAULT: u32 = 16;
 
 /// An accepted request with what will be sent for it.
 struct Job<'a> {
+    api: Api,
     model: &'a str,
     tokens: u32,
     finish: FinishReason,
     usage: bool,
     prompt_words: u64,
+    /// Texts to embed, or passages to rank.
+    inputs: usize,
     fault: Option<&'a Fault>,
     client_closes: bool,
 }
 
+impl Job<'_> {
+    /// The words of its API, with the counts of an answer of so many tokens.
+    fn dialect(&self, tokens: u32) -> Dialect<'_> {
+        let usage = Usage {
+            prompt_tokens: self.prompt_words,
+            completion_tokens: tokens,
+        };
+        Dialect {
+            api: self.api,
+            model: self.model,
+            finish: self.finish,
+            usage: self.usage.then_some(usage),
+        }
+    }
+}
+
 /// Answers `request`, whose last byte came at `received_ns`, and says what happens to the connection.
-pub(crate) async fn answer(session: &mut Session, request: &Request, received_ns: u64) -> Ending {
+pub(crate) async fn answer(session: &mut Session, api: Api, request: &Request, received_ns: u64) -> Ending {
     let thread = std::rc::Rc::clone(&session.thread);
     let mut exchange = Exchange::arrive(&thread, request, received_ns, session.connection.number);
-    let answered = serve(session, &mut exchange, request, received_ns).await;
+    let answered = serve(session, &mut exchange, api, request, received_ns).await;
     let ending = answered.unwrap_or_else(|ClientLeft| {
         exchange.client_left(session.writer.sent_bytes());
         Ending::Cut
@@ -42,18 +64,19 @@ pub(crate) async fn answer(session: &mut Session, request: &Request, received_ns
 async fn serve(
     session: &mut Session,
     exchange: &mut Exchange<'_>,
+    api: Api,
     request: &Request,
     received_ns: u64,
 ) -> Result<Ending, ClientLeft> {
     let thread = std::rc::Rc::clone(&session.thread);
     let options = &thread.shared.options;
-    let (chat, asked) = match accept(options.api_key.as_deref(), request) {
+    let (chat, asked) = match accept(options.api_key.as_deref(), api, request) {
         Ok(accepted) => accepted,
         Err(reply) => return refuse(session, exchange, request, &reply).await,
     };
     exchange.prompt_words(chat.prompt_words);
     if options.keep_messages {
-        exchange.messages(chat_request::messages(&request.body));
+        exchange.messages(other_request::messages(api, &request.body));
     }
     let fault = asked
         .as_ref()
@@ -61,7 +84,10 @@ async fn serve(
         .and_then(|fault| fault.at(exchange.ordinal));
     if let Some(fault) = fault {
         let target = if chat.stream { Target::Stream } else { Target::Whole };
-        if let Some(reason) = fault.misfit(target) {
+        // One event of this API is both the finish and the end.
+        let endless =
+            (api == Api::Responses && *fault == Fault::NoDone).then_some("this API has no end but the finish");
+        if let Some(reason) = fault.misfit(target).or(endless) {
             let reply = Reply::error(400, &format!("fault `{fault}` cannot be played here: {reason}"));
             return refuse(session, exchange, request, &reply).await;
         }
@@ -76,8 +102,12 @@ async fn serve(
         return play_instead(session, exchange, request, instead).await;
     }
     let job = Job {
+        api,
         model: &chat.model,
-        tokens: options.osl.or(chat.tokens_max).unwrap_or(TOKENS_DEFAULT),
+        tokens: match api.has_tokens() {
+            true => options.osl.or(chat.tokens_max).unwrap_or(TOKENS_DEFAULT),
+            false => 0,
+        },
         finish: if options.osl.is_none() && chat.tokens_max.is_some() {
             FinishReason::Length
         } else {
@@ -85,6 +115,7 @@ async fn serve(
         },
         usage: fault != Some(&Fault::NoUsage) && (chat.include_usage || !chat.stream),
         prompt_words: chat.prompt_words,
+        inputs: chat.passages,
         fault,
         client_closes: request.close,
     };
@@ -104,17 +135,30 @@ async fn serve(
 }
 
 /// Checks credentials and reads the body and the fault that the request asks for.
-fn accept(api_key: Option<&str>, request: &Request) -> Result<(ChatRequest, Option<Fault>), Reply> {
+fn accept(api_key: Option<&str>, api: Api, request: &Request) -> Result<(InferenceRequest, Option<Fault>), Reply> {
     if let Some(key) = api_key {
-        let given = request.authorization.split_once(' ');
-        let matches = given.is_some_and(|(scheme, given)| scheme.eq_ignore_ascii_case("bearer") && given.trim() == key);
-        if !matches {
-            let reply = Reply::error(401, "the authorization header does not carry this server's api key");
-            return Err(reply.with_header("www-authenticate", "Bearer"));
-        }
+        authenticate(key, api, request)?;
     }
-    let chat = ChatRequest::parse(&request.body).map_err(|message| Reply::error(400, &message))?;
-    Ok((chat, requested_fault(request)?))
+    if api == Api::Messages && request.api_version.is_empty() {
+        return Err(Reply::error(400, "anthropic-version: header is required"));
+    }
+    let asked = other_request::parse(api, &request.body).map_err(|message| Reply::error(400, &message))?;
+    Ok((asked, requested_fault(request)?))
+}
+
+fn authenticate(key: &str, api: Api, request: &Request) -> Result<(), Reply> {
+    if api == Api::Messages {
+        return match request.api_key == key {
+            true => Ok(()),
+            false => Err(Reply::error(401, "the x-api-key header is not this server's api key")),
+        };
+    }
+    let given = request.authorization.split_once(' ');
+    if given.is_some_and(|(scheme, given)| scheme.eq_ignore_ascii_case("bearer") && given.trim() == key) {
+        return Ok(());
+    }
+    let reply = Reply::error(401, "the authorization header does not carry this server's api key");
+    Err(reply.with_header("www-authenticate", "Bearer"))
 }
 
 async fn refuse(
@@ -190,11 +234,13 @@ async fn whole(
     });
     let body = &mut session.body;
     body.clear();
-    thread
-        .voices
-        .borrow_mut()
-        .of(job.model)
-        .whole(body, job.tokens, job.finish, usage);
+    match job.api {
+        Api::Chat => {
+            let mut voices = thread.voices.borrow_mut();
+            voices.of(job.model).whole(body, job.tokens, job.finish, usage);
+        }
+        _ => job.dialect(job.tokens).whole(body, job.tokens, job.inputs),
+    }
     let out = &mut session.writer.out;
     let length = Length::Bytes(body.len() as u64);
     reply::head(out, 200, "application/json", length, job.client_closes, job.fault, "");
@@ -297,22 +343,25 @@ async fn stream(
         job.fault,
         "",
     );
-    if fast && framing == Framing::Chunked && shape.role {
+    if fast && framing == Framing::Chunked && shape.role && job.api == Api::Chat {
         thread.voices.borrow_mut().of(job.model).stream(out, shape.tokens);
         exchange.streamed(shape.tokens);
     } else {
         if shape.role {
-            thread.voices.borrow_mut().of(job.model).role(out, framing);
+            match job.api {
+                Api::Chat => thread.voices.borrow_mut().of(job.model).role(out, framing),
+                _ => job.dialect(0).opening(out, framing, job.prompt_words),
+            }
         }
         for index in 0..shape.tokens {
             if index > 0 && !fast {
                 session.wait_until(schedule.next_due_ns()).await?;
             }
-            thread
-                .voices
-                .borrow_mut()
-                .of(job.model)
-                .token(&mut session.writer.out, framing, index);
+            let out = &mut session.writer.out;
+            match job.api {
+                Api::Chat => thread.voices.borrow_mut().of(job.model).token(out, framing, index),
+                _ => job.dialect(0).token(out, framing, index),
+            }
             exchange.streamed(index + 1);
             if !fast {
                 exchange.sending();
@@ -321,7 +370,12 @@ async fn stream(
         }
     }
     let out = &mut session.writer.out;
-    {
+    if job.api != Api::Chat {
+        if shape.finish {
+            job.dialect(shape.tokens)
+                .closing(out, framing, shape.tokens, shape.done);
+        }
+    } else {
         let mut voices = thread.voices.borrow_mut();
         let voice = voices.of(job.model);
         if shape.finish {
@@ -336,9 +390,9 @@ async fn stream(
         }
     }
     match shape.behind {
-        Behind::End if shape.done => sse::done(out, framing),
+        Behind::End if shape.done && job.api == Api::Chat => sse::done(out, framing),
         Behind::End => {}
-        Behind::ErrorData => sse::error_data(out, framing),
+        Behind::ErrorData => job.dialect(0).error(out, framing),
         Behind::ErrorEvent => sse::error_event(out, framing),
         Behind::Silence => {
             if !out.is_empty() {

@@ -1,0 +1,344 @@
+//! Flags of prompts and conversations.
+
+use std::rc::Rc;
+
+use super::super::address::Step;
+use super::super::tree::{Node, Value};
+use super::document::mapping;
+use super::given::Given;
+use super::overlay::{Overlay, below, keys, quoted};
+use super::table::{Flag, Group, Writes};
+
+use Group::{Dataset, Sessions, Unlisted};
+use Writes::{Benchmark, Dataset as Prompts, Special};
+
+pub(super) static FLAGS: &[Flag] = &[
+    Flag::value(
+        "isl",
+        "N",
+        Dataset,
+        Prompts("isl"),
+        "Tokens of a synthetic prompt, or a list to sweep [default: 550]",
+    )
+    .aka(&["prompt-input-tokens-mean", "synthetic-input-tokens-mean"])
+    .list(),
+    Flag::value(
+        "isl-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of --isl, or a list to sweep [default: 0]",
+    )
+    .aka(&["prompt-input-tokens-stddev", "synthetic-input-tokens-stddev"])
+    .list(),
+    Flag::value(
+        "osl",
+        "N",
+        Dataset,
+        Prompts("osl"),
+        "Tokens of an answer, or a list to sweep [default: as the server likes]",
+    )
+    .aka(&["output-tokens-mean", "prompt-output-tokens-mean"])
+    .list(),
+    Flag::value(
+        "osl-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of --osl, or a list to sweep [default: 0]",
+    )
+    .aka(&["output-tokens-stddev", "prompt-output-tokens-stddev"])
+    .list(),
+    Flag::value(
+        "num-dataset-entries",
+        "N",
+        Dataset,
+        Prompts("entries"),
+        "Different prompts [default: 100; of a file: all]",
+    )
+    .aka(&["num-prompts"]),
+    Flag::value(
+        "input-file",
+        "FILE",
+        Dataset,
+        Prompts("path"),
+        "Prompts from a JSONL file instead of synthetic ones",
+    )
+    .more("With a config file, that must have a dataset of type file."),
+    Flag::value(
+        "custom-dataset-type",
+        "FORMAT",
+        Dataset,
+        Prompts("format"),
+        "Records of --input-file: single_turn, multi_turn, mooncake_trace, random_pool [default: single_turn]",
+    ),
+    Flag::value(
+        "dataset-sampling-strategy",
+        "WORD",
+        Dataset,
+        Prompts("sampling"),
+        "Order of prompts: sequential, shuffle or random [default: sequential]",
+    ),
+    Flag::value(
+        "isl-block-size",
+        "N",
+        Dataset,
+        Prompts("block_size"),
+        "Tokens of a block that a mooncake_trace numbers [default: 512]",
+    ),
+    Flag::value(
+        "tokenizer",
+        "NAME",
+        Dataset,
+        Special,
+        "Tokenizer of synthetic prompts: builtin",
+    ),
+    Flag::value(
+        "tokenizer-revision",
+        "NAME",
+        Unlisted,
+        Benchmark("tokenizer.revision"),
+        "Revision of the tokenizer",
+    ),
+    Flag::switch(
+        "tokenizer-trust-remote-code",
+        Unlisted,
+        Benchmark("tokenizer.trust_remote_code"),
+        "Run the tokenizer's code",
+    ),
+    Flag::switch(
+        "apply-chat-template",
+        Unlisted,
+        Benchmark("tokenizer.apply_chat_template"),
+        "Count the chat template",
+    ),
+    Flag::value(
+        "num-prefix-prompts",
+        "N",
+        Unlisted,
+        Prompts("prefix_prompts.pool_size"),
+        "Common beginnings",
+    ),
+    Flag::value(
+        "prefix-prompt-length",
+        "N",
+        Unlisted,
+        Prompts("prefix_prompts.length"),
+        "Tokens of a common beginning",
+    ),
+    Flag::value(
+        "shared-system-prompt-length",
+        "N",
+        Unlisted,
+        Prompts("prefix_prompts.shared_system_length"),
+        "Tokens of a system prompt",
+    ),
+    Flag::value(
+        "user-context-prompt-length",
+        "N",
+        Unlisted,
+        Prompts("prefix_prompts.user_context_length"),
+        "Tokens of a context",
+    ),
+    Flag::value(
+        "session-turns-mean",
+        "N",
+        Sessions,
+        Prompts("turns"),
+        "Turns of a conversation, or a list to sweep [default: 1]",
+    )
+    .aka(&["conversation-turn-mean"])
+    .list(),
+    Flag::value(
+        "session-turns-stddev",
+        "N",
+        Sessions,
+        Special,
+        "Standard deviation of the turns [default: 0]",
+    )
+    .aka(&["conversation-turn-stddev"]),
+    Flag::value(
+        "session-turn-delay-mean",
+        "MS",
+        Sessions,
+        Prompts("turn_delay"),
+        "Milliseconds between an answer and the next turn [default: 0]",
+    )
+    .aka(&["conversation-turn-delay-mean"]),
+    Flag::value(
+        "session-turn-delay-stddev",
+        "MS",
+        Sessions,
+        Special,
+        "Standard deviation of the delay, in milliseconds [default: 0]",
+    )
+    .aka(&["conversation-turn-delay-stddev"]),
+    Flag::value(
+        "session-delay-ratio",
+        "N",
+        Sessions,
+        Prompts("turn_delay_ratio"),
+        "What every delay is multiplied with [default: 1]",
+    )
+    .aka(&["conversation-turn-delay-ratio"]),
+];
+
+/// Flags of distributions: mean, deviation, and the key that both write.
+const DISTRIBUTIONS: [(&str, &str, &str); 4] = [
+    ("isl", "isl-stddev", "isl"),
+    ("osl", "osl-stddev", "osl"),
+    ("session-turns-mean", "session-turns-stddev", "turns"),
+    ("session-turn-delay-mean", "session-turn-delay-stddev", "turn_delay"),
+];
+
+impl Overlay<'_> {
+    /// Prompts and conversations.
+    pub(super) fn write_dataset(&mut self) {
+        let (steps, path) = match self.at(&keys("datasets")).map(|node| &node.value) {
+            Some(Value::Sequence(items)) if !items.is_empty() => {
+                (vec![Step::Key("datasets".into()), Step::Item(0)], "datasets.0")
+            }
+            // A file without a dataset is a mistake of the file, and told there.
+            _ if self.at(&keys("dataset")).is_none() => return,
+            _ => (keys("dataset"), "dataset"),
+        };
+        self.check_file(&steps);
+        for given in self.flags.iter() {
+            let Writes::Dataset(key) = given.flag.writes else {
+                continue;
+            };
+            if DISTRIBUTIONS.iter().any(|(mean, ..)| *mean == given.flag.name) {
+                continue;
+            }
+            if key == "path" {
+                self.remove(&below(&steps, "records"));
+            }
+            self.put(&below(&steps, key), &given.node(), given.at);
+        }
+        for (mean, stddev, key) in DISTRIBUTIONS {
+            self.write_distribution(&steps, path, key, self.get(mean), self.get(stddev), mean);
+        }
+    }
+
+    /// Prompts come from a file or not, and a flag does not change which.
+    fn check_file(&mut self, steps: &[Step]) {
+        let kind = self.at(&below(steps, "type"));
+        let is_file = kind
+            .and_then(|node| node.scalar())
+            .is_some_and(|kind| kind.text == "file");
+        let place = kind.map(|node| node.start.told());
+        if is_file {
+            return;
+        }
+        for name in ["input-file", "custom-dataset-type"] {
+            let Some(given) = self.get(name) else { continue };
+            let message = match &place {
+                _ if !self.has_file => {
+                    "says what the records of --input-file are; add that flag, or remove this one".to_owned()
+                }
+                Some(place) => format!(
+                    "the dataset of the config file is not of type file ({place}); write type: file there, or remove the flag"
+                ),
+                None => {
+                    "the dataset of the config file is not of type file; write type: file there, or remove the flag"
+                        .to_owned()
+                }
+            };
+            self.mistake(given.at, message);
+        }
+    }
+
+    fn write_distribution(
+        &mut self,
+        dataset: &[Step],
+        path: &str,
+        key: &str,
+        mean: Option<&Given>,
+        stddev: Option<&Given>,
+        mean_flag: &str,
+    ) {
+        if mean.is_none() && stddev.is_none() {
+            return;
+        }
+        // Lengths of prompts have two places in the file.
+        let long = format!("prompts.{key}");
+        let is_length = matches!(key, "isl" | "osl");
+        let is_long = is_length
+            && (self.at(&below(dataset, &long)).is_some()
+                || (self.at(&below(dataset, "prompts")).is_some() && self.at(&below(dataset, key)).is_none()));
+        let key = if is_long { long.as_str() } else { key };
+        let home = below(dataset, key);
+        let old = self.at(&home).cloned();
+        let is_normal = old
+            .as_ref()
+            .is_some_and(|old| old.get("mean").is_some() && old.get("median").is_none());
+        if stddev.is_none() && !is_normal {
+            if let Some(mean) = mean {
+                self.write_or_list(&home, format!("{path}.{key}"), mean);
+            }
+            return;
+        }
+        let is_scalar = old.as_ref().is_some_and(|old| old.scalar().is_some());
+        if let (Some(stddev), None, false, false) = (stddev, mean, is_normal, is_scalar) {
+            let message = match old {
+                None => format!("there is no mean for it; add --{mean_flag}"),
+                Some(old) => format!(
+                    "the config file has another distribution there ({}); add --{mean_flag} to replace it, or remove the flag",
+                    old.start.told()
+                ),
+            };
+            return self.mistake(stddev.at, message);
+        }
+        if !is_normal {
+            let start: Rc<Node> = match &old {
+                Some(old) if is_scalar => mapping(&[("mean", Rc::clone(old))]),
+                _ => mapping(&[]),
+            };
+            let at = stddev.or(mean).map_or(start.start, |given| given.at);
+            self.place(&home, &start, at);
+        }
+        for (given, part) in [(mean, "mean"), (stddev, "stddev")] {
+            if let Some(given) = given {
+                self.write_or_list(&below(&home, part), format!("{path}.{key}.{part}"), given);
+            }
+        }
+    }
+
+    /// A value, or a list of them for the sweep.
+    pub(super) fn write_or_list(&mut self, steps: &[Step], path: String, given: &Given) {
+        match given.list() {
+            Some(values) => self.lists.push((given.at, path, values)),
+            None => self.put(steps, &given.node(), given.at),
+        }
+    }
+
+    /// Whether the first record of the file of a command line has a timestamp.
+    pub(super) fn is_timed_trace(&self) -> bool {
+        let is_trace = self
+            .get("custom-dataset-type")
+            .is_some_and(|given| given.word() == "mooncake_trace");
+        match self.get("input-file") {
+            Some(file) if is_trace => first_record(file.word())
+                .is_some_and(|record| record.get("timestamp").is_some_and(|time| !time.is_null())),
+            _ => false,
+        }
+    }
+
+    /// A word in a message, for flags whose words are checked before the field is known.
+    pub(super) fn refuse_word(&self, given: &Given, allowed: &str) {
+        self.mistake(given.at, format!("found {}; allowed: {allowed}", quoted(given)));
+    }
+}
+
+/// The first line of a JSONL file that says something. What is wrong with the file is told by its own reader.
+fn first_record(path: &str) -> Option<serde_json::Value> {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    /// Longest record that is looked at.
+    const LIMIT: u64 = 16 << 20;
+    let file = std::fs::File::open(path)
+        .ok()
+        .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))?;
+    let lines = BufReader::new(file.take(LIMIT)).lines();
+    let line = lines.map_while(Result::ok).find(|line| !line.trim().is_empty())?;
+    serde_json::from_str(line.trim_start_matches('\u{feff}')).ok()
+}

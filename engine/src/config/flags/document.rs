@@ -1,0 +1,49 @@
+//! The document that a command line makes without a file: what must be there, by default.
+
+use std::rc::Rc;
+
+use super::super::tree::{Entry, Node, Position, Style, Value};
+use super::given::{Flags, collection, scalar};
+
+/// What messages call it.
+pub(in super::super) const COMMAND_LINE: &str = "command line";
+
+const URL: &str = "http://localhost:8000";
+const ENTRIES: &str = "100";
+const ISL: &str = "550";
+
+/// A document with the defaults of the command line, for flags to write over: one server, synthetic prompts, one profiling phase.
+pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
+    let dataset = if flags.has("input-file") {
+        mapping(&[("name", text("main")), ("type", text("file"))])
+    } else {
+        mapping(&[
+            ("name", text("main")),
+            ("type", text("synthetic")),
+            ("entries", text(ENTRIES)),
+            ("isl", text(ISL)),
+        ])
+    };
+    let phase = mapping(&[("name", text("profiling")), ("type", text("concurrency"))]);
+    let benchmark = mapping(&[
+        ("endpoint", mapping(&[("url", text(URL))])),
+        ("dataset", dataset),
+        ("phases", collection(Value::Sequence(vec![phase]), Position::NOWHERE)),
+    ]);
+    mapping(&[("benchmark", benchmark)])
+}
+
+fn text(text: &str) -> Rc<Node> {
+    scalar(text, Style::Substituted, Position::NOWHERE)
+}
+
+/// A mapping that nobody wrote.
+pub(super) fn mapping(entries: &[(&str, Rc<Node>)]) -> Rc<Node> {
+    let entry = |(key, value): &(&str, Rc<Node>)| Entry {
+        key: (*key).to_owned(),
+        key_at: value.start,
+        value: Rc::clone(value),
+        merged: false,
+    };
+    collection(Value::Mapping(entries.iter().map(entry).collect()), Position::NOWHERE)
+}

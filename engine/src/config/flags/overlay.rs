@@ -1,0 +1,293 @@
+//! Flags written over a document, key by key. Rules that the readers of the config cannot know are checked here; the others there.
+
+use std::rc::Rc;
+
+use super::super::address::Step;
+use super::super::diagnostic::{Sink, quote};
+use super::super::schema::snake_case;
+use super::super::tree::{Entry, Node, Position, Value, entry_of};
+use super::given::{Flags, Given, collection};
+use super::table::Writes;
+
+/// A document while flags are written over it.
+pub(super) struct Overlay<'a> {
+    pub(super) envelope: Rc<Node>,
+    pub(super) body: Rc<Node>,
+    pub(super) flags: &'a Flags,
+    /// Whether there is a file below the flags.
+    pub(super) has_file: bool,
+    pub(super) sink: &'a Sink,
+    /// Lists of values, by the path that a sweep calls them.
+    pub(super) lists: Vec<(Position, String, Vec<Rc<Node>>)>,
+    /// Values that follow others from variation to variation: where from, and where to.
+    pub(super) links: Vec<(Vec<Step>, Vec<Step>)>,
+    set: Vec<(Position, Vec<Step>)>,
+}
+
+/// A document with all its flags.
+pub(in super::super) struct Overlaid {
+    pub(in super::super) envelope: Rc<Node>,
+    /// What is under `benchmark`.
+    pub(in super::super) body: Rc<Node>,
+    /// Where each flag wrote, and what stands there now.
+    pub(in super::super) written: Vec<(Position, Vec<Step>, Rc<Node>)>,
+    links: Vec<(Vec<Step>, Vec<Step>)>,
+}
+
+impl Overlaid {
+    /// A document as it is.
+    pub(in super::super) fn bare(envelope: &Rc<Node>, body: &Rc<Node>) -> Self {
+        Self {
+            envelope: Rc::clone(envelope),
+            body: Rc::clone(body),
+            written: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// A variation in which what a warmup phase takes over from the profiling phase varies with it.
+    pub(in super::super) fn follow(&self, varied: Rc<Node>) -> Rc<Node> {
+        self.links
+            .iter()
+            .fold(varied, |body, (from, to)| match find(&body, from).cloned() {
+                Some(value) => edit(Some(&body), to, value.start, &|_| Some(Rc::clone(&value))),
+                None => body,
+            })
+    }
+
+    /// The flags whose values a variation has replaced. `varied` is the body with the variation applied.
+    pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = Position> {
+        self.written
+            .iter()
+            .filter(|(at, ..)| at.flag().is_some())
+            .filter(|(_, steps, node)| find(varied, steps).is_none_or(|found| !Rc::ptr_eq(found, node)))
+            .map(|(at, _, _)| *at)
+    }
+}
+
+/// Writes the flags over a document that is taken apart into the top level and what is under `benchmark`. Mistakes are reported.
+pub(in super::super) fn overlay(
+    envelope: &Rc<Node>,
+    body: &Rc<Node>,
+    flags: &Flags,
+    has_file: bool,
+    sink: &Sink,
+) -> Overlaid {
+    let mut over = Overlay {
+        envelope: Rc::clone(envelope),
+        body: Rc::clone(body),
+        flags,
+        has_file,
+        sink,
+        lists: Vec::new(),
+        links: Vec::new(),
+        set: Vec::new(),
+    };
+    for given in flags.iter() {
+        match given.flag.writes {
+            Writes::Envelope(path) => {
+                over.envelope = edit(Some(&over.envelope), &keys(path), given.at, &|_| Some(given.node()))
+            }
+            Writes::Benchmark(path) => over.write_benchmark(given, path),
+            // In an order of their own, below.
+            Writes::Dataset(_) | Writes::Profiling(_) | Writes::Warmup(_) | Writes::Sweep(_) | Writes::Special => {}
+        }
+    }
+    over.write_server();
+    over.write_dataset();
+    over.write_profiling();
+    over.write_warmup();
+    over.write_sweep();
+    over.finish()
+}
+
+impl<'a> Overlay<'a> {
+    /// A value below `benchmark`.
+    pub(super) fn put(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
+        self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
+        self.set.push((at, steps.to_vec()));
+    }
+
+    /// Puts something where flags write into it, that no flag says as a whole.
+    pub(super) fn place(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
+        self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
+    }
+
+    /// Takes a key out, if it is there.
+    pub(super) fn remove(&mut self, steps: &[Step]) {
+        if self.at(steps).is_none() {
+            return;
+        }
+        self.body = edit(Some(&self.body), steps, Position::NOWHERE, &|_| None);
+    }
+
+    pub(super) fn at(&self, steps: &[Step]) -> Option<&Rc<Node>> {
+        find(&self.body, steps)
+    }
+
+    /// Puts the list of phases with one more before the others. What flags wrote into it has moved by one.
+    pub(super) fn shift(&mut self, list: &Rc<Node>) {
+        let steps = keys("phases");
+        self.body = edit(Some(&self.body), &steps, list.start, &|_| Some(Rc::clone(list)));
+        for (_, written) in &mut self.set {
+            if written.first() != steps.first() {
+                continue;
+            }
+            match written.get_mut(1) {
+                Some(Step::Item(index)) => *index += 1,
+                // The flat form of a single phase.
+                _ => written.insert(1, Step::Item(1)),
+            }
+        }
+    }
+
+    /// A mistake of a flag.
+    pub(super) fn mistake(&self, at: Position, message: impl Into<String>) {
+        self.sink.report(at, "", message);
+    }
+
+    /// A flag by name.
+    pub(super) fn get(&self, name: &str) -> Option<&'a Given> {
+        self.flags.get(name)
+    }
+
+    /// Two flags of which one makes the other senseless.
+    pub(super) fn exclude(&self, one: &str, other: &str, why: &str) -> bool {
+        let (Some(one), Some(other)) = (self.get(one), self.get(other)) else {
+            return false;
+        };
+        self.mistake(one.at, format!("{why}; remove it, or {}", other.at.told()));
+        true
+    }
+
+    fn write_benchmark(&mut self, given: &Given, path: &str) {
+        let steps = keys(path);
+        // A hook is a switch or a mapping: switching it on keeps what a mapping says.
+        let is_hook = matches!(given.flag.name, "reset-kv-cache" | "server-profiler");
+        if is_hook
+            && given.is_on() == Some(true)
+            && matches!(self.at(&steps).map(|node| &node.value), Some(Value::Mapping(_)))
+        {
+            return;
+        }
+        if is_hook && given.is_on() == Some(false) {
+            let start = format!("{}-", given.flag.name);
+            if let Some(setting) = self.flags.iter().find(|other| other.flag.name.starts_with(&start)) {
+                let message = format!(
+                    "turns the hook off, and {} says how it works: keep one of them",
+                    setting.at.told()
+                );
+                return self.mistake(given.at, message);
+            }
+        }
+        self.put(&steps, &given.node(), given.at);
+    }
+
+    fn finish(self) -> Overlaid {
+        let body = self.body;
+        let mut written: Vec<(Position, Vec<Step>, Rc<Node>)> = self
+            .set
+            .into_iter()
+            .filter_map(|(at, steps)| {
+                let node = Rc::clone(find(&body, &steps)?);
+                Some((at, steps, node))
+            })
+            .collect();
+        // What was written as a whole and then in part is known by its parts.
+        let all = written.clone();
+        written.retain(|(_, steps, _)| {
+            !all.iter()
+                .any(|(_, other, _)| other.len() > steps.len() && other.starts_with(steps))
+        });
+        Overlaid {
+            envelope: self.envelope,
+            body,
+            written,
+            links: self.links,
+        }
+    }
+}
+
+/// A dotted path of mappings.
+pub(super) fn keys(path: &str) -> Vec<Step> {
+    path.split('.').map(|key| Step::Key(key.to_owned())).collect()
+}
+
+/// A path further down.
+pub(super) fn below(steps: &[Step], path: &str) -> Vec<Step> {
+    steps.iter().cloned().chain(keys(path)).collect()
+}
+
+fn find<'n>(node: &'n Rc<Node>, steps: &[Step]) -> Option<&'n Rc<Node>> {
+    steps.iter().try_fold(node, |node, step| match (step, &node.value) {
+        (Step::Key(key), _) => node.get(key),
+        (Step::Item(index), Value::Sequence(items)) => items.get(*index),
+        (Step::Item(_), _) => None,
+    })
+}
+
+/// A copy of `node` in which the value at `steps` is what `make` makes of it; `None` takes its key out. Mappings that are missing on the way are
+/// made. Keys on the way keep their places, and the last one counts as written `at` the flag.
+pub(super) fn edit(
+    node: Option<&Rc<Node>>,
+    steps: &[Step],
+    at: Position,
+    make: &dyn Fn(Option<&Rc<Node>>) -> Option<Rc<Node>>,
+) -> Rc<Node> {
+    let empty = || collection(Value::Mapping(Vec::new()), at);
+    let Some((step, rest)) = steps.split_first() else {
+        return make(node).unwrap_or_else(empty);
+    };
+    match (step, node.map(|node| (node, &node.value))) {
+        (Step::Item(index), Some((node, Value::Sequence(items)))) => {
+            let mut items = items.clone();
+            items[*index] = edit(Some(&items[*index]), rest, at, make);
+            Node::made(node, Value::Sequence(items))
+        }
+        (Step::Key(key), Some((node, Value::Mapping(entries)))) => {
+            let mut entries = entries.clone();
+            let found = entry_of(&entries, key);
+            let old = found.map(|index| Rc::clone(&entries[index].value));
+            let new = if rest.is_empty() {
+                make(old.as_ref())
+            } else {
+                Some(edit(old.as_ref(), rest, at, make))
+            };
+            match (found, new) {
+                (Some(index), Some(value)) => {
+                    let entry = &mut entries[index];
+                    entry.value = value;
+                    entry.merged = false;
+                    if rest.is_empty()
+                        || !matches!(
+                            old.as_deref(),
+                            Some(Node {
+                                value: Value::Mapping(_) | Value::Sequence(_),
+                                ..
+                            })
+                        )
+                    {
+                        entry.key_at = at;
+                    }
+                }
+                // A merge key may have brought it a second time.
+                (Some(_), None) => entries.retain(|entry| snake_case(&entry.key) != snake_case(key)),
+                (None, Some(value)) => entries.push(Entry {
+                    key: key.clone(),
+                    key_at: at,
+                    value,
+                    merged: false,
+                }),
+                (None, None) => {}
+            }
+            Node::made(node, Value::Mapping(entries))
+        }
+        (Step::Key(_), _) => edit(Some(&empty()), steps, at, make),
+        (Step::Item(_), _) => unreachable!("a step into a list was found in that list"),
+    }
+}
+
+/// A word in a message.
+pub(super) fn quoted(given: &Given) -> String {
+    quote(given.word())
+}

@@ -1,0 +1,127 @@
+//! Flags of the peer for things that ringload does not do. Each is refused by its name, with a reason or with what to do instead.
+
+const SEARCH: &str = "searches over settings are not there: list the values with commas, as in --concurrency 1,8,64, or use a `sweep` in a config file";
+const PUBLIC: &str = "data sets are not fetched: download it and name the file with --input-file";
+const MEDIA: &str = "prompts are text";
+const TRACE: &str = "records of traces are taken as they are";
+const TELEMETRY: &str = "metrics of servers and GPUs are not read: --no-server-metrics and --no-gpu-telemetry say so";
+const LOGGING: &str = "nothing logs more than it does: progress and warnings are on standard error";
+const SCENARIO: &str = "write what it sets as flags or in a config file";
+const REMOTE: &str = "results stay in the artifact directory";
+const RETRY: &str =
+    "requests are not kept from ending early: write it as --extra-inputs, as in --extra-inputs ignore_eos:true";
+
+/// Names with the reason. A `*` at the end stands for any rest.
+const REFUSED: &[(&str, &str)] = &[
+    ("search-*", SEARCH),
+    ("variant", SEARCH),
+    ("sweep-variant", SEARCH),
+    ("optimization-*", SEARCH),
+    ("public-dataset", PUBLIC),
+    ("hf-*", PUBLIC),
+    ("image-*", MEDIA),
+    ("audio-*", MEDIA),
+    ("video-*", MEDIA),
+    ("batch-size-*", "a request has one prompt"),
+    ("rankings-*", "the endpoint type is chat"),
+    (
+        "seq-dist",
+        "prompts have one distribution of lengths: --isl and --isl-stddev",
+    ),
+    (
+        "sequence-distribution",
+        "prompts have one distribution of lengths: --isl and --isl-stddev",
+    ),
+    (
+        "random-range-ratio",
+        "prompts have one distribution of lengths: --isl and --isl-stddev",
+    ),
+    (
+        "random-corpus-style",
+        "prompts have one distribution of lengths: --isl and --isl-stddev",
+    ),
+    ("prompt-corpus", "synthetic prompts have one corpus"),
+    ("cache-bust*", "prompts are sent as they are"),
+    ("synthesis-*", TRACE),
+    ("ignore-trace-delays", TRACE),
+    ("use-think-time-only", TRACE),
+    ("inter-turn-delay-cap-seconds", TRACE),
+    ("allow-dataset-wrap", TRACE),
+    ("no-allow-dataset-wrap", TRACE),
+    ("open-loop-replay", TRACE),
+    ("no-open-loop-replay", TRACE),
+    (
+        "goodput",
+        "service levels belong under `sla` of a phase in a config file",
+    ),
+    ("server-metrics", TELEMETRY),
+    ("server-metrics-*", TELEMETRY),
+    ("gpu-telemetry", TELEMETRY),
+    ("gpu-telemetry-*", TELEMETRY),
+    ("network-latency*", TELEMETRY),
+    ("verbose", LOGGING),
+    ("extra-verbose", LOGGING),
+    ("scenario", SCENARIO),
+    ("unsafe-override", SCENARIO),
+    ("accuracy-*", "answers are measured, not judged"),
+    ("otel-*", REMOTE),
+    ("mlflow-*", REMOTE),
+    ("wandb-*", REMOTE),
+    ("force-min-tokens", RETRY),
+    ("no-force-min-tokens", RETRY),
+    ("uuid-and-strip", "messages are sent as they are"),
+    ("workers-min", "--cores says how many threads send load"),
+    ("zmq-*", "there are no worker processes to connect"),
+    ("aws-*", "requests are not signed"),
+    ("sagemaker-*", "the only transport is http"),
+    ("auth-type", "requests are not signed"),
+    ("template*", "the endpoint type is chat"),
+    ("agentic-*", "phases of type agentic_replay are not there"),
+    ("trajectory-*", "phases of type agentic_replay are not there"),
+];
+
+/// The refusal of a flag that the peer knows, as typed; `None` for flags that nobody knows.
+pub fn refusal(typed: &str) -> Option<String> {
+    let typed = typed.split('=').next().unwrap_or(typed);
+    let name = match typed {
+        "-v" => "verbose",
+        _ => typed.strip_prefix("--")?,
+    };
+    let is_it = |known: &str| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == known,
+    };
+    let (_, reason) = REFUSED.iter().find(|(known, _)| is_it(known))?;
+    Some(format!("{typed}: not supported by ringload: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table;
+    use super::*;
+
+    #[test]
+    fn a_flag_works_or_is_refused_and_never_both() {
+        for spelling in table::all().flat_map(table::Flag::spellings) {
+            assert_eq!(refusal(&spelling), None, "{spelling}");
+        }
+    }
+
+    #[test]
+    fn names_and_beginnings_of_names_are_refused_with_a_reason() {
+        for (typed, reason) in [
+            ("--search-space", "list the values with commas"),
+            ("--goodput=a:1", "--goodput: not supported by ringload"),
+            ("-v", "-v: not supported by ringload"),
+            ("--image-width-mean", "prompts are text"),
+        ] {
+            let text = refusal(typed);
+            assert!(
+                text.as_ref().is_some_and(|text| text.contains(reason)),
+                "{typed}: {text:?}"
+            );
+        }
+        assert_eq!(refusal("--concurency"), None);
+        assert_eq!(refusal("search-space"), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Flags of the model, the server, control hooks, and what comes out of a run.
+
+use std::rc::Rc;
+
+use serde_json::Value as Json;
+
+use super::super::address::Step;
+use super::super::scalar::{self, Fault};
+use super::super::tree::{Entry, Node, Position, Style, Value};
+use super::given::{Given, collection};
+use super::overlay::{Overlay, keys, quoted};
+use super::table::{Flag, Group, Writes};
+
+use Group::{Endpoint, Hooks, Input, Output, Unlisted};
+use Writes::{Benchmark, Envelope, Special};
+
+pub(super) static FLAGS: &[Flag] = &[
+    Flag::value("model", "NAME", Input, Special, "Model to ask for, as the server knows it. Needed without --config and --mock")
+        .short('m')
+        .aka(&["model-names"])
+        .more("Replaces the models of the config file. Without a config file the whole workflow is made of flags."),
+    Flag::value("random-seed", "N", Input, Envelope("random_seed"), "Root of every random draw: prompts, arrivals, cancellations [default: drawn and recorded]")
+        .more("Replaces randomSeed of the config file."),
+    Flag::value("model-selection-strategy", "WORD", Unlisted, Benchmark("models.strategy"), "How several models are chosen"),
+    Flag::values("url", "URL", Endpoint, Special, "Address of the server, repeatable [default: http://localhost:8000]")
+        .short('u')
+        .more("A path in it replaces that of the API. Several addresses take sessions in turn. Replaces the addresses of the config file."),
+    Flag::value("url-strategy", "WORD", Endpoint, Benchmark("endpoint.url_strategy"), "How several addresses are chosen: round_robin"),
+    Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server: chat [default: chat]"),
+    Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: /v1/chat/completions]")
+        .aka(&["custom-endpoint"]),
+    Flag::switch("streaming", Endpoint, Benchmark("endpoint.streaming"), "Ask for a stream of tokens, which gives a time to first token [default: off]"),
+    Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`. Masked in all output"),
+    Flag::values("header", "NAME:VALUE", Endpoint, Special, "Header of every request, repeatable")
+        .short('H')
+        .more("Joins the headers of the config file. The value is text, also `1`. In the artifacts, values with the name of a \
+               credential are masked, and all values in the recorded command."),
+    Flag::values("extra-inputs", "KEY:VALUE", Endpoint, Special, "Keys for every request body, or one JSON object, repeatable")
+        .more("true, false, null and numbers get their JSON type, everything else is text; a value in JSON (a list, an object, a quoted text) is taken \
+               as such. Joins `extra` of the config file."),
+    Flag::value("request-timeout-seconds", "TIME", Endpoint, Benchmark("endpoint.timeout"), "Longest request, 0 for no limit [default: 6h]"),
+    Flag::value("connection-reuse-strategy", "WORD", Endpoint, Benchmark("endpoint.connection_reuse"), "pooled, never or sticky-user-sessions [default: pooled]"),
+    Flag::value("session-header", "NAME", Endpoint, Benchmark("endpoint.session_header"), "Header with the session's id [default: X-Correlation-ID]"),
+    Flag::value("transport", "WORD", Endpoint, Benchmark("endpoint.transport"), "Transport of requests: http").aka(&["transport-type"]),
+    Flag::switch("use-legacy-max-tokens", Endpoint, Benchmark("endpoint.use_legacy_max_tokens"), "Send max_tokens instead of max_completion_tokens"),
+    Flag::switch("use-server-token-count", Endpoint, Benchmark("endpoint.use_server_token_count"), "Ask the server for its token counts"),
+    Flag::switch("per-chunk-usage", Unlisted, Benchmark("endpoint.per_chunk_usage"), "Usage in every chunk"),
+    Flag::value("request-content-type", "TYPE", Unlisted, Benchmark("endpoint.request_content_type"), "Content type of requests"),
+    Flag::switch("download-video-content", Unlisted, Benchmark("endpoint.download_video_content"), "Fetch videos"),
+    Flag::switch("reset-kv-cache", Hooks, Benchmark("endpoint.reset_kv_cache"), "Reset the server's KV cache once, before anything else: POST /reset_prefix_cache")
+        .more("A server that is busy (409, 423, 429, 503) or does not answer is asked again within the retry budget; if it cannot be reset, nothing is \
+               measured. `--reset-kv-cache=false` turns a reset of the config file off."),
+    Flag::value("reset-kv-cache-path", "PATH", Hooks, Benchmark("endpoint.reset_kv_cache.path"), "Path of the reset [default: /reset_prefix_cache]. Turns the reset on"),
+    Flag::value("reset-kv-cache-timeout-seconds", "TIME", Hooks, Benchmark("endpoint.reset_kv_cache.timeout_seconds"), "Longest reset call [default: 30]. Turns the reset on"),
+    Flag::value("reset-kv-cache-max-retry-seconds", "TIME", Hooks, Benchmark("endpoint.reset_kv_cache.max_retry_seconds"), "Time in which further reset calls may start, 0 for one call [default: 60]. Turns the reset on"),
+    Flag::switch("server-profiler", Hooks, Benchmark("endpoint.server_profiler"), "Profile the server around each profiling phase: POST /start_profile, /stop_profile")
+        .more("Warmup phases are not profiled; a chain of seamless phases is profiled as one. A failed start ends the run, a failed stop is a warning. \
+               `--server-profiler=false` turns a profiler of the config file off."),
+    Flag::value("server-profiler-start-path", "PATH", Hooks, Benchmark("endpoint.server_profiler.start_path"), "Path that starts the profiler [default: /start_profile]. Turns the profiler on"),
+    Flag::value("server-profiler-stop-path", "PATH", Hooks, Benchmark("endpoint.server_profiler.stop_path"), "Path that stops the profiler [default: /stop_profile]. Turns the profiler on"),
+    Flag::value("server-profiler-timeout-seconds", "TIME", Hooks, Benchmark("endpoint.server_profiler.timeout_seconds"), "Longest profiler call [default: 30]. Turns the profiler on")
+        .more("A stop may have to write a large trace first."),
+    Flag::value("wait-for-model-timeout", "TIME", Hooks, Benchmark("endpoint.wait_for_model_timeout"), "Wait so long for each server and model to be ready, 0 for not at all [default: 0]")
+        .more("A server that is not ready by then ends the run with one line that says what the last probe came to."),
+    Flag::value("wait-for-model-interval", "TIME", Hooks, Benchmark("endpoint.wait_for_model_interval"), "Time from one probe to the next [default: 5]"),
+    Flag::value("wait-for-model-mode", "WORD", Hooks, Benchmark("endpoint.wait_for_model_mode"), "What makes a server ready: inference, models or both [default: inference]")
+        .more("inference: it answers a request for one token with any status below 500. models: GET /v1/models lists the model; without such a route, \
+               the server answers at all."),
+    Flag::value("profile-export-prefix", "NAME", Output, Benchmark("artifacts.prefix"), "Base name of the exports [default: profile_export]")
+        .aka(&["profile-export-file"]),
+    Flag::value("export-level", "WORD", Output, Special, "summary, or records: also a line for each request [default: records]")
+        .aka(&["profile-export-level"]),
+    Flag::value("ui", "WORD", Output, Special, "Progress on standard error: simple or none; dashboard is shown as simple [default: simple]")
+        .aka(&["ui-type"]),
+    Flag::value("log-level", "WORD", Unlisted, Benchmark("logging.level"), "How much is logged"),
+    Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
+    Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
+    Flag::value("slice-duration", "TIME", Unlisted, Benchmark("artifacts.slice_duration"), "Length of slices"),
+    Flag::switch("export-http-trace", Unlisted, Benchmark("artifacts.trace"), "Traces of HTTP"),
+    Flag::switch("show-trace-timing", Unlisted, Benchmark("artifacts.show_trace_timing"), "Times of traces"),
+    Flag::switch("export-outputs-json", Unlisted, Benchmark("artifacts.export_outputs_json"), "Answers as JSON"),
+    Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
+    Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),
+    Flag::value("workers-max", "N", Unlisted, Benchmark("runtime.workers"), "Workers").aka(&["max-workers"]),
+    Flag::value("record-processors", "N", Unlisted, Benchmark("runtime.record_processors"), "Processors of records"),
+    Flag::value("stats-interval", "TIME", Unlisted, Benchmark("runtime.stats_interval"), "Time between figures"),
+    Flag::value("api-port", "N", Unlisted, Benchmark("runtime.api_port"), "Port of an API"),
+    Flag::value("api-host", "HOST", Unlisted, Benchmark("runtime.api_host"), "Host of an API"),
+];
+
+impl Overlay<'_> {
+    /// Everything but the prompts and the phases.
+    pub(super) fn write_server(&mut self) {
+        self.write_model();
+        self.write_urls();
+        self.write_headers();
+        self.write_extra();
+        self.write_outputs();
+    }
+
+    fn write_model(&mut self) {
+        let Some(given) = self.get("model") else {
+            if !self.has_file {
+                self.sink.report(
+                    Position::NOWHERE,
+                    "",
+                    "--model is required; write the name that the server knows, or name a config file with --config",
+                );
+                let told = Rc::new(Node::placeholder(Position::NOWHERE));
+                self.put(&keys("model"), &told, Position::NOWHERE);
+            }
+            return;
+        };
+        self.remove(&keys("models"));
+        let names: Vec<Rc<Node>> = given.word().split(',').map(|name| given.text(name.trim())).collect();
+        let value = match &names[..] {
+            [only] => Rc::clone(only),
+            _ => collection(Value::Sequence(names), given.at),
+        };
+        self.put(&keys("model"), &value, given.at);
+    }
+
+    fn write_urls(&mut self) {
+        let Some(given) = self.get("url") else { return };
+        self.remove(&keys("endpoint.urls"));
+        let urls: Vec<Rc<Node>> = given.words.iter().map(|url| given.text(url)).collect();
+        let value = match &urls[..] {
+            [only] => Rc::clone(only),
+            _ => collection(Value::Sequence(urls), given.at),
+        };
+        self.put(&keys("endpoint.url"), &value, given.at);
+    }
+
+    fn write_headers(&mut self) {
+        let Some(given) = self.get("header") else { return };
+        let mut seen: Vec<String> = Vec::new();
+        for word in &given.words {
+            // The word may be a credential, so the message does not show it.
+            let Some((name, value)) = word.split_once(':') else {
+                self.mistake(
+                    given.at,
+                    "found a header without `:`; allowed: NAME:VALUE, as in X-Tier:gold",
+                );
+                continue;
+            };
+            let name = name.trim();
+            if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                self.mistake(
+                    given.at,
+                    format!("found the header `{}` twice; remove one", name.escape_debug()),
+                );
+                continue;
+            }
+            seen.push(name.to_owned());
+            self.put_named("headers", name, &given.text(value.trim()), given.at);
+        }
+    }
+
+    /// A key of the user's under `endpoint`. Names of headers do not depend on their case, so the spelling of the file stays.
+    fn put_named(&mut self, section: &str, name: &str, value: &Rc<Node>, at: Position) {
+        let mut steps = keys("endpoint");
+        steps.push(Step::Key(section.to_owned()));
+        let known = match self.at(&steps).map(|node| &node.value) {
+            Some(Value::Mapping(entries)) if section == "headers" => entries
+                .iter()
+                .find(|entry| entry.key.eq_ignore_ascii_case(name))
+                .map(|entry| entry.key.clone()),
+            _ => None,
+        };
+        steps.push(Step::Key(known.unwrap_or_else(|| name.to_owned())));
+        self.put(&steps, value, at);
+    }
+
+    fn write_extra(&mut self) {
+        let Some(given) = self.get("extra-inputs") else { return };
+        for word in &given.words {
+            if word.trim_start().starts_with('{') {
+                match serde_json::from_str(word) {
+                    Ok(Json::Object(object)) => {
+                        for (name, value) in &object {
+                            self.put_named("extra", name, &json_node(value, given.at), given.at);
+                        }
+                    }
+                    _ => self.mistake(
+                        given.at,
+                        "found text in braces that is no JSON object; allowed: KEY:VALUE, or one JSON object",
+                    ),
+                }
+                continue;
+            }
+            match word.split_once(':') {
+                Some((name, value)) if !name.is_empty() => {
+                    self.put_named("extra", name, &extra_value(given, value), given.at);
+                }
+                _ => self.mistake(
+                    given.at,
+                    "found a word without a key and `:`; allowed: KEY:VALUE, as in temperature:0.5, or one JSON object",
+                ),
+            }
+        }
+    }
+
+    fn write_outputs(&mut self) {
+        if let Some(given) = self.get("export-level") {
+            let level = given.word().to_ascii_lowercase();
+            let records = match level.as_str() {
+                "summary" => "false",
+                "records" | "raw" => "true",
+                _ => return self.mistake(given.at, format!("found {}; allowed: summary, records", quoted(given))),
+            };
+            self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
+            if level == "raw" {
+                self.put(&keys("artifacts.raw"), &given.scalar("true"), given.at);
+            }
+        }
+        if let Some(given) = self.get("ui") {
+            let is_dashboard = given.word().eq_ignore_ascii_case("dashboard");
+            if is_dashboard {
+                self.sink.warn(format!(
+                    "{} dashboard: there is none, so progress is shown as with simple",
+                    given.at.told()
+                ));
+            }
+            let word = if is_dashboard { "simple" } else { given.word() };
+            self.put(&keys("runtime.ui"), &given.scalar(word), given.at);
+        }
+        for (name, key) in [
+            ("no-server-metrics", "server_metrics"),
+            ("no-gpu-telemetry", "gpu_telemetry"),
+        ] {
+            let Some(given) = self.get(name) else { continue };
+            match given.is_on() {
+                Some(true) => self.put(&keys(key), &given.scalar("false"), given.at),
+                _ => self.mistake(given.at, format!("found {}; allowed: the flag alone", quoted(given))),
+            }
+        }
+        if let Some(given) = self.get("tokenizer") {
+            let is_section = matches!(
+                self.at(&keys("tokenizer")).map(|node| &node.value),
+                Some(Value::Mapping(_))
+            );
+            let path = if is_section { "tokenizer.name" } else { "tokenizer" };
+            self.put(&keys(path), &given.text(given.word()), given.at);
+        }
+    }
+}
+
+/// The value of a `KEY:VALUE`: numbers, booleans and null by their looks, JSON as JSON, and text.
+fn extra_value(given: &Given, text: &str) -> Rc<Node> {
+    let plain = |text: &str| super::given::scalar(text, Style::Plain, given.at);
+    match text.to_ascii_lowercase().as_str() {
+        word @ ("true" | "false" | "null") => return plain(word),
+        _ => {}
+    }
+    match scalar::number(text) {
+        Ok(number) if number.value.is_finite() => return plain(text),
+        // Refused with this advice where it is read.
+        Err(Fault::Advice(_)) => return plain(text),
+        _ => {}
+    }
+    match serde_json::from_str::<Json>(text) {
+        Ok(value) => json_node(&value, given.at),
+        Err(_) => given.text(text),
+    }
+}
+
+/// A JSON value as if it had been written in the file.
+fn json_node(value: &Json, at: Position) -> Rc<Node> {
+    match value {
+        Json::String(text) => super::given::scalar(text, Style::Quoted, at),
+        Json::Array(items) => collection(
+            Value::Sequence(items.iter().map(|item| json_node(item, at)).collect()),
+            at,
+        ),
+        Json::Object(object) => {
+            let entry = |(key, value): (&String, &Json)| Entry {
+                key: key.clone(),
+                key_at: at,
+                value: json_node(value, at),
+                merged: false,
+            };
+            collection(Value::Mapping(object.iter().map(entry).collect()), at)
+        }
+        other => super::given::scalar(&other.to_string(), Style::Plain, at),
+    }
+}

@@ -1,0 +1,210 @@
+//! Flags of sweeps and trials.
+
+use std::rc::Rc;
+
+use super::super::address::Step;
+use super::super::tree::{Entry, Node, Position, Style, Value};
+use super::given::{Given, collection, scalar};
+use super::overlay::{Overlay, edit, keys};
+use super::table::{Flag, Group, Writes};
+
+use Group::{Sweep, Unlisted};
+use Writes::{Envelope, Sweep as Rule};
+
+pub(super) static FLAGS: &[Flag] = &[
+    Flag::value(
+        "num-profile-runs",
+        "N",
+        Sweep,
+        Envelope("multi_run.num_runs"),
+        "How often everything runs, from 1 to 10 [default: 1]",
+    ),
+    Flag::value(
+        "profile-run-cooldown-seconds",
+        "TIME",
+        Sweep,
+        Envelope("multi_run.cooldown_seconds"),
+        "Pause between runs [default: 0]",
+    ),
+    Flag::value(
+        "confidence-level",
+        "N",
+        Sweep,
+        Envelope("multi_run.confidence_level"),
+        "Confidence of intervals over runs, between 0 and 1 [default: 0.95]",
+    ),
+    Flag::switch(
+        "profile-run-disable-warmup-after-first",
+        Sweep,
+        Envelope("multi_run.disable_warmup_after_first"),
+        "Leave the warmup out after the first run [default: on]",
+    ),
+    Flag::switch(
+        "set-consistent-seed",
+        Sweep,
+        Envelope("multi_run.set_consistent_seed"),
+        "Use one seed for all runs when none is given [default: on]",
+    ),
+    Flag::switch(
+        "vary-seed-per-trial",
+        Sweep,
+        Envelope("multi_run.vary_seed_per_trial"),
+        "Draw prompts and arrivals anew in every run [default: off]",
+    ),
+    Flag::value(
+        "convergence-metric",
+        "TAG",
+        Unlisted,
+        Envelope("multi_run.convergence.metric"),
+        "Metric that ends the runs",
+    ),
+    Flag::value(
+        "convergence-stat",
+        "WORD",
+        Unlisted,
+        Envelope("multi_run.convergence.stat"),
+        "Statistic of that metric",
+    ),
+    Flag::value(
+        "convergence-threshold",
+        "N",
+        Unlisted,
+        Envelope("multi_run.convergence.threshold"),
+        "When the runs agree",
+    ),
+    Flag::value(
+        "convergence-mode",
+        "WORD",
+        Unlisted,
+        Envelope("multi_run.convergence.mode"),
+        "How the runs are compared",
+    ),
+    Flag::value(
+        "sweep-type",
+        "WORD",
+        Sweep,
+        Rule("type"),
+        "How lists are combined: grid, or zip for the first values, then the second ones [default: grid]",
+    ),
+    Flag::value(
+        "parameter-sweep-mode",
+        "WORD",
+        Sweep,
+        Rule("iteration_order"),
+        "Order of cells: repeated, or independent for all runs of a variation at once [default: repeated]",
+    ),
+    Flag::switch(
+        "parameter-sweep-same-seed",
+        Sweep,
+        Rule("same_seed"),
+        "Give all variations the same seed [default: off]",
+    ),
+    Flag::value(
+        "parameter-sweep-cooldown-seconds",
+        "TIME",
+        Sweep,
+        Rule("cooldown_seconds"),
+        "Pause between variations [default: 0]",
+    ),
+    Flag::switch(
+        "no-sweep-table",
+        Sweep,
+        Envelope("no_sweep_table"),
+        "Do not show a line for each finished cell",
+    ),
+];
+
+impl Overlay<'_> {
+    /// The lists of all flags, as a sweep or in the one of the file, and its rules.
+    pub(super) fn write_sweep(&mut self) {
+        let written = self.envelope.get("sweep").filter(|node| !node.is_null()).cloned();
+        let kind = self.get("sweep-type");
+        if let (Some(kind), Some(sweep)) = (kind, &written) {
+            let message = format!(
+                "the config file has a sweep of its own ({}); remove the flag",
+                sweep.start.told()
+            );
+            return self.mistake(kind.at, message);
+        }
+        if let Some(kind) = kind.filter(|kind| !matches!(kind.word(), "grid" | "zip")) {
+            return self.refuse_word(kind, "grid, zip");
+        }
+        if self.lists.is_empty() && written.is_none() {
+            for given in self
+                .flags
+                .iter()
+                .filter(|given| matches!(given.flag.writes, Writes::Sweep(_)))
+            {
+                self.mistake(given.at, "there is no sweep for it; give a flag several values, as in --concurrency 1,8,64, or remove the flag");
+            }
+            return;
+        }
+        if !self.join_lists(written.as_ref(), kind) {
+            return;
+        }
+        for given in self.flags.iter() {
+            if let Writes::Sweep(key) = given.flag.writes {
+                let steps = keys(&format!("sweep.{key}"));
+                self.envelope = edit(Some(&self.envelope), &steps, given.at, &|_| Some(given.node()));
+            }
+        }
+    }
+
+    fn join_lists(&mut self, written: Option<&Rc<Node>>, kind: Option<&Given>) -> bool {
+        let lists = std::mem::take(&mut self.lists);
+        let Some((first, ..)) = lists.first() else { return true };
+        match written {
+            Some(sweep) if !is_grid(sweep) => {
+                for (at, ..) in &lists {
+                    let message = format!(
+                        "a list of values joins a sweep of type grid, and that of the config file is another ({}); give one value, or put the list there",
+                        sweep.start.told()
+                    );
+                    self.mistake(*at, message);
+                }
+                return false;
+            }
+            Some(_) => {}
+            None if kind.is_none() => self.set_sweep("type", &scalar("grid", Style::Substituted, *first), *first),
+            None => {}
+        }
+        let parameters = Step::Key("parameters".into());
+        let old = self
+            .envelope
+            .get("sweep")
+            .and_then(|sweep| sweep.get("parameters"))
+            .cloned();
+        let mut entries = match old.as_ref().map(|node| &node.value) {
+            Some(Value::Mapping(entries)) => entries.clone(),
+            Some(_) => return true,
+            None => Vec::new(),
+        };
+        for (at, path, values) in lists {
+            entries.push(Entry {
+                key: path,
+                key_at: at,
+                value: collection(Value::Sequence(values), at),
+                merged: false,
+            });
+        }
+        let at = entries.first().map_or(Position::NOWHERE, |entry| entry.key_at);
+        let made = match &old {
+            Some(old) => Node::made(old, Value::Mapping(entries)),
+            None => collection(Value::Mapping(entries), at),
+        };
+        let steps = [Step::Key("sweep".into()), parameters];
+        self.envelope = edit(Some(&self.envelope), &steps, at, &|_| Some(Rc::clone(&made)));
+        true
+    }
+
+    fn set_sweep(&mut self, key: &str, value: &Rc<Node>, at: Position) {
+        self.envelope = edit(Some(&self.envelope), &keys(&format!("sweep.{key}")), at, &|_| {
+            Some(Rc::clone(value))
+        });
+    }
+}
+
+fn is_grid(sweep: &Node) -> bool {
+    let kind = sweep.get("type").and_then(|node| node.scalar());
+    kind.is_some_and(|kind| kind.text == "grid")
+}

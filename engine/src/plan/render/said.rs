@@ -1,0 +1,140 @@
+//! What a turn says, in the form in which each API wants it.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::body::push_json;
+use crate::dataset::{Turn, Written};
+use crate::plan::EndpointKind;
+
+/// The form of what is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A list of messages, the system's among them.
+    Messages,
+    /// A list of messages without the system's, which stands elsewhere.
+    UserMessages,
+    /// The same with a type in each message.
+    Items,
+    /// A text, or a list of several.
+    Prompt,
+    /// A list of texts.
+    Texts,
+    /// The query to a ranking.
+    Query,
+    /// The same as an object.
+    QueryObject,
+    /// The passages to be ranked.
+    Passages,
+    /// The same as objects.
+    PassageObjects,
+}
+
+impl Form {
+    /// Appends what a turn says. In a list of messages the turn's own have a place, where a history can stand in front of them.
+    pub(super) fn push(self, turn: &Turn, out: &mut Vec<u8>) -> Option<Range<usize>> {
+        let object = |text: &str| json!({ "text": text });
+        match self {
+            Self::Messages | Self::UserMessages | Self::Items => {
+                out.push(b'[');
+                let start = out.len();
+                self.push_messages(turn, out);
+                let place = start..out.len();
+                out.push(b']');
+                return Some(place);
+            }
+            Self::Prompt if more_texts(turn).is_empty() => push_json(out, &turn.text),
+            Self::Prompt | Self::Texts => {
+                let texts: Vec<&String> = std::iter::once(&turn.text).chain(more_texts(turn)).collect();
+                push_json(out, &texts);
+            }
+            Self::Query => push_json(out, &turn.text),
+            Self::QueryObject => push_json(out, &object(&turn.text)),
+            Self::Passages => push_json(out, passages(turn)),
+            Self::PassageObjects => {
+                let passages: Vec<Value> = passages(turn).iter().map(|text| object(text)).collect();
+                push_json(out, &passages);
+            }
+        }
+        None
+    }
+
+    /// The turn's message, with the system's in front of it where that is a message too; or all the messages that the turn brings.
+    fn push_messages(self, turn: &Turn, out: &mut Vec<u8>) {
+        let Some(written) = turn.written.as_deref() else {
+            return self.push_message(out, "user", &turn.text);
+        };
+        if let Some(messages) = &written.messages {
+            let list = messages
+                .trim()
+                .strip_prefix('[')
+                .and_then(|list| list.strip_suffix(']'));
+            out.extend_from_slice(list.expect("a file's messages are a JSON list").trim().as_bytes());
+            return;
+        }
+        if let (Self::Messages, Some(system)) = (self, &written.system) {
+            self.push_message(out, "system", system);
+            out.push(b',');
+        }
+        let role = written.role.as_deref().unwrap_or("user");
+        if written.more_texts.is_empty() {
+            return self.push_message(out, role, &turn.text);
+        }
+        let kind = match self {
+            Self::Items => "input_text",
+            _ => "text",
+        };
+        let texts = std::iter::once(&turn.text).chain(&written.more_texts);
+        let parts: Vec<Value> = texts.map(|text| json!({"type": kind, "text": text})).collect();
+        self.push_message(out, role, &parts);
+    }
+
+    fn push_message(self, out: &mut Vec<u8>, role: &str, content: &(impl Serialize + ?Sized)) {
+        out.extend_from_slice(br#"{"role":"#);
+        push_json(out, role);
+        out.extend_from_slice(br#","content":"#);
+        push_json(out, content);
+        if self == Self::Items {
+            out.extend_from_slice(br#","type":"message""#);
+        }
+        out.push(b'}');
+    }
+}
+
+/// What a turn has that a request of this type cannot say, or lacks that it must; `None` if it suits.
+pub(super) fn misfit(kind: EndpointKind, turn: &Turn) -> Option<&'static str> {
+    let none = Written::default();
+    let written = turn.written.as_deref().unwrap_or(&none);
+    if kind.ranks() && passages(turn).is_empty() {
+        return Some("it has no passages to rank; write `texts` with the query first and the passages behind it");
+    }
+    if kind.carries_history() {
+        return None;
+    }
+    if written.messages.is_some() {
+        return Some("it has `messages`, and requests of this type are made of texts");
+    }
+    if written.system.is_some() {
+        return Some("it has a system message, and requests of this type have no place for one");
+    }
+    if written.role.as_deref().is_some_and(|role| role != "user") {
+        return Some("it has a `role`, and requests of this type have no place for one");
+    }
+    None
+}
+
+fn more_texts(turn: &Turn) -> &[String] {
+    turn.written.as_deref().map_or(&[], |written| &written.more_texts)
+}
+
+/// Passages are what they are, or of a record with several texts those behind the query.
+fn passages(turn: &Turn) -> &[String] {
+    turn.written
+        .as_deref()
+        .map_or(&[], |written| match written.passages.is_empty() {
+            true => &written.more_texts[..],
+            false => &written.passages[..],
+        })
+}

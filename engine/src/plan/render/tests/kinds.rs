@@ -1,0 +1,202 @@
+//! The bodies of each API, byte by byte: keys in the order of the peer.
+
+use super::*;
+use crate::dataset::Written;
+
+/// The body of the one turn of a conversation.
+fn body_of(given: &Given, turn: Turn) -> String {
+    let conversation = Conversation {
+        id: "c".into(),
+        turns: vec![turn],
+    };
+    let images = given
+        .with_inputs(|inputs| render_conversations(inputs, [conversation]))
+        .expect("it suits");
+    String::from_utf8(images.entries[0].body().to_vec()).expect("JSON is text")
+}
+
+fn given(kind: EndpointKind, streaming: bool) -> Given {
+    Given {
+        kind,
+        streaming,
+        ..Given::default()
+    }
+}
+
+fn turn(output_tokens: Option<u32>) -> Turn {
+    Turn {
+        text: "a b".into(),
+        output_tokens,
+        ..Turn::default()
+    }
+}
+
+fn written(written: Written) -> Turn {
+    Turn {
+        written: Some(Box::new(written)),
+        ..turn(Some(8))
+    }
+}
+
+fn passages() -> Turn {
+    written(Written {
+        passages: vec!["c".into(), "d".into()],
+        ..Written::default()
+    })
+}
+
+#[test]
+fn bodies_have_the_keys_of_their_api_in_its_order() {
+    use EndpointKind::*;
+    let usage = r#""stream_options":{"include_usage":true}"#;
+    for (kind, streaming, turn, expected) in [
+        (Completions, true, turn(Some(8)), format!(r#"{{"prompt":"a b","model":"mock-model","stream":true,"max_tokens":8,{usage}}}"#)),
+        (Completions, false, turn(None), r#"{"prompt":"a b","model":"mock-model","stream":false}"#.to_owned()),
+        (
+            Responses,
+            true,
+            turn(Some(8)),
+            r#"{"input":[{"role":"user","content":"a b","type":"message"}],"model":"mock-model","stream":true,"max_output_tokens":8}"#.to_owned(),
+        ),
+        (
+            Messages,
+            true,
+            turn(Some(8)),
+            r#"{"model":"mock-model","messages":[{"role":"user","content":"a b"}],"max_tokens":8,"stream":true}"#.to_owned(),
+        ),
+        (
+            Messages,
+            false,
+            turn(None),
+            r#"{"model":"mock-model","messages":[{"role":"user","content":"a b"}],"max_tokens":1024}"#.to_owned(),
+        ),
+        (Embeddings, false, turn(Some(8)), r#"{"model":"mock-model","input":["a b"]}"#.to_owned()),
+        (CohereRankings, false, passages(), r#"{"model":"mock-model","query":"a b","documents":["c","d"]}"#.to_owned()),
+        (HfTeiRankings, false, passages(), r#"{"query":"a b","texts":["c","d"]}"#.to_owned()),
+        (
+            NimRankings,
+            false,
+            passages(),
+            r#"{"model":"mock-model","query":{"text":"a b"},"passages":[{"text":"c"},{"text":"d"}]}"#.to_owned(),
+        ),
+    ] {
+        assert_eq!(body_of(&given(kind, streaming), turn), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn responses_ask_for_counts_only_where_they_are_depended_on() {
+    let given = Given {
+        use_server_token_count: true,
+        ..given(EndpointKind::Responses, true)
+    };
+    let body = body_of(&given, turn(None));
+    assert!(
+        body.ends_with(r#""stream":true,"stream_options":{"include_usage":true}}"#),
+        "{body}"
+    );
+}
+
+#[test]
+fn several_texts_are_a_list_where_texts_are_asked_for_and_parts_where_messages_are() {
+    let texts = || {
+        written(Written {
+            more_texts: vec!["c".into()],
+            ..Written::default()
+        })
+    };
+    for (kind, part) in [
+        (EndpointKind::Completions, r#""prompt":["a b","c"]"#),
+        (EndpointKind::Embeddings, r#""input":["a b","c"]"#),
+        (
+            EndpointKind::Responses,
+            r#""content":[{"type":"input_text","text":"a b"},{"type":"input_text","text":"c"}]"#,
+        ),
+        (
+            EndpointKind::Messages,
+            r#""content":[{"type":"text","text":"a b"},{"type":"text","text":"c"}]"#,
+        ),
+        // The query and what there is to rank.
+        (EndpointKind::CohereRankings, r#""query":"a b","documents":["c"]"#),
+    ] {
+        let body = body_of(&given(kind, false), texts());
+        assert!(body.contains(part), "{kind:?}: {body}");
+    }
+}
+
+#[test]
+fn system_and_tools_have_the_place_that_the_api_gives_them() {
+    let talk = || {
+        written(Written {
+            system: Some("s".into()),
+            tools: Some(r#"[{"type":"f"}]"#.into()),
+            ..Written::default()
+        })
+    };
+    assert_eq!(
+        body_of(&given(EndpointKind::Messages, true), talk()),
+        r#"{"model":"mock-model","messages":[{"role":"user","content":"a b"}],"max_tokens":8,"stream":true,"system":"s","tools":[{"type":"f"}]}"#
+    );
+    assert_eq!(
+        body_of(&given(EndpointKind::Responses, false), talk()),
+        r#"{"input":[{"role":"user","content":"a b","type":"message"}],"model":"mock-model","stream":false,"instructions":"s","max_output_tokens":8,"tools":[{"type":"f"}]}"#
+    );
+}
+
+#[test]
+fn fields_of_the_user_win_in_every_api() {
+    let mut given = given(EndpointKind::Messages, false);
+    given.extra = json!({"max_tokens": 7, "system": "own", "temperature": 0.5})
+        .as_object()
+        .cloned()
+        .expect("an object");
+    assert_eq!(
+        body_of(&given, turn(None)),
+        r#"{"model":"mock-model","messages":[{"role":"user","content":"a b"}],"max_tokens":7,"system":"own","temperature":0.5}"#
+    );
+}
+
+#[test]
+fn what_an_api_cannot_say_is_refused_with_the_reason() {
+    let refused = |kind, turns: Vec<Turn>| {
+        let conversation = Conversation { id: "c7".into(), turns };
+        let result = given(kind, false).with_inputs(|inputs| render_conversations(inputs, [conversation]));
+        result.expect_err("it does not suit").to_string()
+    };
+    let message = refused(EndpointKind::Completions, vec![turn(None), turn(None)]);
+    assert!(
+        message.contains("c7") && message.contains("2 turns") && message.contains("completions"),
+        "{message}"
+    );
+    let with_messages = written(Written {
+        messages: Some("[{}]".into()),
+        ..Written::default()
+    });
+    assert!(refused(EndpointKind::Embeddings, vec![with_messages]).contains("`messages`"));
+    let with_role = written(Written {
+        role: Some("tool".into()),
+        ..Written::default()
+    });
+    assert!(refused(EndpointKind::Completions, vec![with_role]).contains("`role`"));
+    assert!(refused(EndpointKind::NimRankings, vec![turn(None)]).contains("no passages"));
+    let extra = Given {
+        turns: 2,
+        extra: json!({"input": "x"}).as_object().cloned().expect("an object"),
+        ..given(EndpointKind::Responses, false)
+    };
+    assert!(extra.error().contains("endpoint.extra.input"), "{}", extra.error());
+}
+
+#[test]
+fn probes_ask_for_one_token_in_the_form_of_the_api() {
+    let probe = |kind| String::from_utf8(probe_body(kind, "m", false, "Lo")).expect("text");
+    assert_eq!(
+        probe(EndpointKind::Chat),
+        r#"{"messages":[{"role":"user","content":"Lo"}],"model":"m","stream":false,"max_completion_tokens":1}"#
+    );
+    assert_eq!(
+        probe(EndpointKind::Messages),
+        r#"{"model":"m","messages":[{"role":"user","content":"Lo"}],"max_tokens":1}"#
+    );
+    assert_eq!(probe(EndpointKind::HfTeiRankings), r#"{"query":"Lo","texts":["Lo"]}"#);
+}

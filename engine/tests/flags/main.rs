@@ -1,0 +1,262 @@
+//! Flags against the file: what a flag writes is what the same words in a file say, and every command line of the tables gets its verdict.
+
+mod combining;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+
+use ringload_engine::cells::Cells;
+use ringload_engine::config::{self, Diagnostics, Flags, Group, Suite, all_flags};
+use ringload_engine::plan::{BuildOptions, Plan, build};
+use serde_json::Value;
+
+/// One profiling phase, a server that streams, synthetic prompts.
+const ONE: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\", streaming: true, headers: {X-Old: a}, extra: {top_k: 5}}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: steady, kind: profiling, type: concurrency, concurrency: 4, requests: 20}
+";
+
+const TWO: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\"}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: first, kind: profiling, type: concurrency, concurrency: 4, requests: 20}
+    - {name: second, kind: profiling, type: concurrency, concurrency: 4, requests: 20}
+";
+
+/// Two warmup phases, of which flags change the first.
+const WARM: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\"}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: prime, kind: warmup, type: concurrency, concurrency: 2, requests: 3}
+    - {name: settle, kind: warmup, type: concurrency, concurrency: 2, requests: 3}
+    - {name: profiling, type: concurrency, concurrency: 4, requests: 20}
+";
+
+const OPEN: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\"}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: profiling, type: gamma, rate: 5, smoothness: 2, rate_ramp: {duration: 2, strategy: exponential}, requests: 20}
+";
+
+const GRID: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\"}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: profiling, type: concurrency, concurrency: 4, requests: 20}
+sweep:
+  type: grid
+  parameters: {concurrency: [1, 2]}
+";
+
+const SCENARIOS: &str = "benchmark:
+  model: m
+  endpoint: {url: \"http://h:1\"}
+  dataset: {entries: 4, isl: 16, osl: 8}
+  phases:
+    - {name: profiling, type: concurrency, concurrency: 4, requests: 20}
+sweep:
+  type: scenarios
+  runs: [{name: a, values: {phases.0.requests: 5}}]
+";
+
+/// The words of a line as the command line's parser hands them on. Words in `'` may hold blanks.
+fn flags(line: &str) -> Flags {
+    let mut words: Vec<String> = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        if at % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    let mut flags = Flags::default();
+    let mut rest = words.iter().peekable();
+    while let Some(flag) = rest.next() {
+        let (flag, mut given) = match flag.split_once('=').filter(|_| flag.starts_with("--")) {
+            Some((flag, value)) => (flag, vec![value.to_owned()]),
+            None => (flag.as_str(), Vec::new()),
+        };
+        while let Some(word) = rest.next_if(|word| !word.starts_with('-') || word.parse::<f64>().is_ok()) {
+            given.push(word.clone());
+        }
+        flags
+            .add(flag, given)
+            .unwrap_or_else(|message| panic!("{line}: {message}"));
+    }
+    flags
+}
+
+fn suite(file: Option<&str>, line: &str) -> Result<Suite, Diagnostics> {
+    match file {
+        Some(text) => config::parse_suite_with("f.yaml", text.as_bytes(), &|_| None, &flags(line)),
+        None => config::suite_of_flags(&flags(line)),
+    }
+}
+
+/// The plans of all variations.
+fn plans(file: Option<&str>, line: &str) -> Result<Vec<Plan>, Diagnostics> {
+    let suite = suite(file, line)?;
+    if suite.is_single() {
+        return Ok(vec![build(&suite.into_single()?, &BuildOptions::default())?]);
+    }
+    let cells = Cells::prepare(suite, BuildOptions::default())?;
+    cells.cells().iter().map(|cell| cells.plan(cell)).collect()
+}
+
+fn plan(file: Option<&str>, line: &str) -> Plan {
+    let mut plans = plans(file, line).unwrap_or_else(|mistakes| panic!("{line}: {mistakes}"));
+    assert_eq!(plans.len(), 1, "{line}");
+    plans.remove(0)
+}
+
+fn refusal(file: Option<&str>, line: &str) -> String {
+    match plans(file, line) {
+        Err(mistakes) => mistakes.render(true),
+        Ok(plans) => panic!("{line} is accepted: {:#}", plans[0].input_config),
+    }
+}
+
+/// `input_config` of a command line.
+fn told(file: Option<&str>, line: &str) -> Value {
+    plan(file, line).input_config
+}
+
+/// A JSONL file with these lines.
+fn file(lines: &[&str]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(lines.join("\n").as_bytes()).expect("room for it");
+    file
+}
+
+/// Flags over [`ONE`], aliases too, and where the artifacts show what they wrote: `FLAGS | PLACE | JSON`.
+const WRITTEN: &str = include_str!("written.txt");
+
+/// Command lines that are refused: `FILE | FLAGS | BEGINNING OF THE MESSAGE`.
+const REFUSED: &str = include_str!("refused.txt");
+
+/// The rows of a table.
+fn rows(table: &'static str) -> impl Iterator<Item = [&'static str; 3]> {
+    let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let columns: Vec<&str> = line.splitn(3, " | ").collect();
+        columns
+            .try_into()
+            .unwrap_or_else(|_| panic!("three columns expected: {line}"))
+    })
+}
+
+/// A file of the tables.
+fn named(name: &str) -> Option<&'static str> {
+    match name {
+        "NONE" => None,
+        "ONE" => Some(ONE),
+        "TWO" => Some(TWO),
+        "GRID" => Some(GRID),
+        "SCENARIOS" => Some(SCENARIOS),
+        other => panic!("unknown file {other}"),
+    }
+}
+
+#[test]
+fn every_flag_and_every_alias_writes_where_the_file_would() {
+    let mut wrong = Vec::new();
+    for [line, place, value] in rows(WRITTEN) {
+        let wanted: Value = serde_json::from_str(value).expect("the table holds JSON");
+        let config = told(Some(ONE), line);
+        if config.pointer(place) != Some(&wanted) {
+            wrong.push(format!("{line}: {place} is {:?}", config.pointer(place)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_flag_that_the_help_lists_is_left_out_here() {
+    // Tested by themselves: they need a file of their own, or say how often everything runs.
+    let elsewhere = [
+        "random-seed",
+        "input-file",
+        "custom-dataset-type",
+        "isl-block-size",
+        "request-rate-series",
+        "fixed-schedule",
+        "fixed-schedule-auto-offset",
+        "fixed-schedule-start-offset",
+        "fixed-schedule-end-offset",
+    ];
+    let tested: BTreeSet<&str> = rows(WRITTEN).flat_map(|[line, ..]| line.split([' ', '='])).collect();
+    for flag in all_flags().filter(|flag| !matches!(flag.group, Group::Unlisted | Group::Sweep)) {
+        if elsewhere.contains(&flag.name) {
+            continue;
+        }
+        for name in [flag.name].iter().chain(flag.aliases) {
+            assert!(tested.contains(format!("--{name}").as_str()), "--{name} is not tested");
+        }
+    }
+}
+
+#[test]
+fn every_wrong_command_line_names_its_flag_and_no_line_for_it() {
+    let mut wrong = Vec::new();
+    for [file, line, words] in rows(REFUSED) {
+        let told = refusal(named(file), line);
+        let first = told.lines().next().unwrap_or_default();
+        if !first.starts_with(words) || first.contains("f.yaml") || first.contains("hunter2") {
+            wrong.push(format!("{line}:\n{told}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn every_field_that_is_not_there_is_refused_by_the_name_of_its_flag() {
+    // What their defaults ask for is there.
+    let harmless = [
+        "model-selection-strategy",
+        "request-content-type",
+        "log-level",
+        "tokenizer-revision",
+    ];
+    for flag in all_flags().filter(|flag| flag.group == Group::Unlisted && !harmless.contains(&flag.name)) {
+        let value = if flag.negation().is_some() { "" } else { "5" };
+        let told = refusal(Some(ONE), &format!("--{} {value}", flag.name));
+        let words = format!("--{}: not supported by ringload", flag.name);
+        assert!(told.starts_with(&words), "{told}");
+    }
+}
+
+#[test]
+fn mistakes_of_flags_and_of_the_file_are_told_together() {
+    let told = refusal(
+        Some(&ONE.replace("isl: 16", "isl: x")),
+        "--request-count 0 --url ftp://h",
+    );
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("found")).collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(
+        lines[0].starts_with("--url") && lines[1].starts_with("--request-count") && lines[2].starts_with("f.yaml:4:"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_flag_replaces_what_is_wrong_in_the_file() {
+    let phase = told(Some(&ONE.replace("requests: 20", "requests: -20")), "--request-count 5")["phases"][0].clone();
+    assert_eq!(phase["requests"], 5);
+}
+
+#[test]
+fn templates_of_the_file_see_what_flags_say_and_words_of_flags_are_none() {
+    let template = ONE.replace("requests: 20", "requests: \"{{ phases.steady.concurrency * 10 }}\"");
+    assert_eq!(told(Some(&template), "--concurrency 7")["phases"][0]["requests"], 70);
+}
