@@ -279,7 +279,14 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
         ("--concurency 3", "'--concurrency'"),
         ("--request-cout 3", "'--request-count'"),
         ("--goodput request_latency:100", "--goodput: not supported by ringload"),
-        ("--gpu-telemetry", "--gpu-telemetry: not supported by ringload"),
+        (
+            "--server-metrics-discovery-mode auto",
+            "--server-metrics-discovery-mode: not supported by ringload",
+        ),
+        (
+            "--model m --gpu-telemetry pynvml",
+            "not supported by ringload yet: `pynvml`",
+        ),
         ("-vv", "-v: not supported by ringload"),
         (
             "--streaming --no-streaming",

@@ -332,3 +332,83 @@ fn an_interrupted_run_has_its_figures_too() {
     // An answer whose end and whose client's leave cross each other is a success first, and then amended.
     assert!((complete..=complete + 2).contains(&counted), "{counted} and {complete}");
 }
+
+#[test]
+fn figures_of_gpus_are_those_that_the_exporter_showed() {
+    let server = mock(|_| {});
+    let exporter = ScrapeSource {
+        url: format!("{}/dcgm/metrics", server.url()),
+        second_url: None,
+        is_named: true,
+        is_of_endpoint: false,
+    };
+    let telemetry = TelemetryPlan {
+        gpu: Some(vec![exporter]),
+        ..TelemetryPlan::default()
+    };
+    let run = Scenario::new(server.address())
+        .telemetry(telemetry)
+        .phase(Phase::closed("load", 8).lasting(Duration::from_millis(800)))
+        .run();
+    assert!(run.outcome.warnings.is_empty(), "{:?}", run.outcome.warnings);
+    let text = std::fs::read_to_string(run.path("gpu_telemetry_export.jsonl")).expect("lines");
+    let energy = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        number(&line["telemetry_data"]["nvidia_energy_consumption"]) * 1e6
+    };
+    let (first, last) = (text.lines().next(), text.lines().last());
+    let grown = energy(last.expect("a line")) - energy(first.expect("a line"));
+    // The only phase: all that the counter grew is its own.
+    let joules = number(&run.root()["nvidia_total_gpu_energy"]["avg"]);
+    assert!(
+        grown > 0.0 && (joules - grown).abs() < 1e-6 * grown,
+        "{joules} and {grown}"
+    );
+    let gpus = &run.root()["telemetry_data"]["endpoints"];
+    let gpu = gpus
+        .as_object()
+        .and_then(|all| all.values().next())
+        .expect("an exporter")["gpus"]["gpu_0"]
+        .clone();
+    assert_eq!(
+        (gpu["gpu_name"].as_str(), gpu["hostname"].as_str()),
+        (Some("Mock H200"), Some("mockhost"))
+    );
+    let power = &gpu["metrics"]["nvidia_power_usage"];
+    let bounds = [
+        100.0,
+        number(&power["min"]),
+        number(&power["avg"]),
+        number(&power["max"]),
+        700.0,
+    ];
+    assert!(bounds.is_sorted(), "{bounds:?}");
+    assert!(
+        gpu["metrics"].get("nvidia_encoder_utilization").is_none(),
+        "the exporter does not show it"
+    );
+    assert!(!run.path(EXPORT).exists(), "nobody asked for the server's own");
+}
+
+#[test]
+fn an_exporter_that_is_not_one_is_named() {
+    let server = mock(|_| {});
+    let page = ScrapeSource {
+        second_url: None,
+        ..source(&server, true)
+    };
+    let telemetry = TelemetryPlan {
+        gpu: Some(vec![page]),
+        ..TelemetryPlan::default()
+    };
+    let run = Scenario::new(server.address())
+        .telemetry(telemetry)
+        .phase(Phase::closed("load", 2).requests(6))
+        .run();
+    let warnings = &run.outcome.warnings;
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("no GPU telemetry: "),
+        "{warnings:?}"
+    );
+    assert_eq!(run.root()["telemetry_data"]["endpoints"], serde_json::json!({}));
+}

@@ -18,6 +18,7 @@ mod refused;
 mod server;
 mod sweeps;
 mod table;
+mod telemetry;
 mod warmup;
 mod words;
 
