@@ -157,9 +157,12 @@ pub(super) fn endpoint_info(page: &Page<'_>, history: &History, span: Option<&Sp
             .collect();
         intervals.sort_by(f64::total_cmp);
         if !intervals.is_empty() {
-            let (below, above) = (intervals[(intervals.len() - 1) / 2], intervals[intervals.len() / 2]);
             let average = intervals.iter().sum::<f64>() / intervals.len() as f64;
             info.insert("avg_update_interval_ms".into(), json!(average));
+        }
+        // One interval is its own average, and needs no second name.
+        if intervals.len() > 1 {
+            let (below, above) = (intervals[(intervals.len() - 1) / 2], intervals[intervals.len() / 2]);
             info.insert("median_update_interval_ms".into(), json!((below + above) / 2.0));
         }
     }
