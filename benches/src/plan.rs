@@ -107,6 +107,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         readiness: None,
         hooks: HookPlan::default(),
         telemetry: TelemetryPlan::default(),
+        slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
             overwrite: true,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::command_args::{ConfigCommand, DryRun, Shell};
 use crate::config_args::ConfigArgs;
 use crate::engine::CoreChoice;
 use crate::{cores, exit};
@@ -26,15 +27,18 @@ pub(crate) enum Command {
     /// Work with config files without sending anything.
     #[command(subcommand)]
     Config(ConfigCommand),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Check a config file: every mistake is reported with its line and column. Nothing is sent and nothing is written.
-    Validate {
-        /// The config file (YAML).
-        file: PathBuf,
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell, with the place that it looks for them.
+        shell: Shell,
     },
+    /// Print the manual page of the program or of one of its commands, for example with `ringload man profile | man -l -`.
+    Man {
+        /// The command, as in `profile` or `config validate`.
+        command: Vec<String>,
+    },
+    /// Print the version with the commit that it was built from, and what this build can do.
+    Version,
 }
 
 #[derive(Debug, clap::Args)]
@@ -131,6 +135,9 @@ pub(crate) struct Profile {
     /// Turns no hook on.
     #[arg(long, value_name = "SERVER", help_heading = "Control hooks and readiness")]
     pub(crate) server_preset: Option<PresetFlag>,
+
+    #[command(flatten)]
+    pub(crate) dry_run: DryRun,
 }
 
 /// The words of `--driver`.

@@ -14,22 +14,28 @@ use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
 pub(crate) use ringload_engine::cells::{
-    CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
+    Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
+pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::plan::Plan;
+pub(crate) use ringload_engine::plan::{Arrival, DrainRule, Gaps, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice};
 pub(crate) use ringload_engine::run::{
-    CoreChoice, DriverChoice, LivePhase, LiveSnapshot, Pacing, RunOptions, RunOutcome, run,
+    Bound, CoreChoice, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast, Preview, Requests,
+    RunError, RunOptions, RunOutcome, preview, run,
 };
+pub(crate) use ringload_engine::units::Nanos;
 
-use ringload_engine::config::{self, Diagnostics};
-pub(crate) use ringload_engine::config::{Flag, Flags, Group, ServerPreset, Takes, all_flags, recorded, refusal};
+use ringload_engine::config;
+pub(crate) use ringload_engine::config::{
+    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags, recorded,
+    redact_url, refusal,
+};
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
-const CONSOLE_METRICS: [&str; 12] = [
+const CONSOLE_METRICS: [&str; 13] = [
     "time_to_first_token",
     "time_to_second_token",
     "request_latency",
@@ -40,6 +46,7 @@ const CONSOLE_METRICS: [&str; 12] = [
     "input_sequence_length",
     "output_sequence_length",
     "request_throughput",
+    "goodput",
     "output_token_throughput",
     "total_token_throughput",
 ];
@@ -94,22 +101,39 @@ pub(crate) struct Prepared {
     pub(crate) work: Work,
     /// `runtime.ui` of the config.
     pub(crate) ui: Option<Ui>,
+    /// Whether the file decides the seed of a single run.
+    pub(crate) is_seeded: bool,
+}
+
+/// The same as [`resolve`], for people.
+///
+/// # Errors
+/// Every mistake of the config, rendered.
+pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
+    resolve(source, overrides).map_err(|diagnostics| diagnostics.render(true))
+}
+
+/// Whether a text that messages call `name` is a config, whatever its references to the environment come to.
+///
+/// # Errors
+/// Every mistake of it, rendered.
+pub(crate) fn check_text(name: &str, text: &str) -> Result<(), String> {
+    let read = config::parse_suite(name, text.as_bytes(), &|_| Some("x".to_owned()));
+    read.map(drop).map_err(|diagnostics| diagnostics.render(true))
 }
 
 /// Reads a config and resolves it: the one pipeline of every command.
 ///
 /// # Errors
-/// Every mistake of the config, rendered for a person.
-pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepared, String> {
-    let rendered = |diagnostics: Diagnostics| diagnostics.render(true);
+/// Every mistake of the config.
+pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
     let mut suite = match source {
         Source::File(path) => config::load_suite_with(path, &overrides.flags),
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
         Source::Flags => config::suite_of_flags(&overrides.flags),
-    }
-    .map_err(rendered)?;
+    }?;
     if let Some(preset) = overrides.preset {
-        suite.apply_preset(preset).map_err(rendered)?;
+        suite.apply_preset(preset)?;
     }
     let options = BuildOptions {
         output_directory: overrides.output_directory,
@@ -125,13 +149,14 @@ pub(crate) fn prepare(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         config::Ui::None => Ui::None,
         config::Ui::Simple => Ui::Simple,
     });
+    let is_seeded = suite.variations[0].config.random_seed.is_some();
     let work = if suite.is_single() {
-        let config = suite.into_single().map_err(rendered)?;
-        Work::Run(Box::new(plan::build(&config, &options).map_err(rendered)?))
+        let config = suite.into_single()?;
+        Work::Run(Box::new(plan::build(&config, &options)?))
     } else {
-        Work::Cells(Box::new(Cells::prepare(suite, options).map_err(rendered)?))
+        Work::Cells(Box::new(Cells::prepare(suite, options)?))
     };
-    Ok(Prepared { work, ui })
+    Ok(Prepared { work, ui, is_seeded })
 }
 
 /// A cell that has ended, as its line of the table.

@@ -3,15 +3,18 @@
 mod args;
 mod cell_table;
 mod command;
+mod command_args;
 mod config_args;
 mod console;
 mod cores;
+mod dry_run_text;
 mod engine;
 mod exit;
 mod number;
 mod progress;
 mod signals;
 mod table;
+mod templates;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +22,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use args::{Args, Command, ConfigCommand};
+use args::{Args, Command};
+use command_args::ConfigCommand;
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -33,7 +37,15 @@ fn main() -> ExitCode {
     };
     let exit = match args.command {
         Command::Profile(profile) => command::profile::execute(&profile),
-        Command::Config(ConfigCommand::Validate { file }) => command::validate::execute(&file),
+        Command::Config(ConfigCommand::Validate { file, format }) => command::validate::execute(&file, format),
+        Command::Config(ConfigCommand::Expand { file, index, format }) => {
+            command::expand::execute(&file, index, format)
+        }
+        Command::Config(ConfigCommand::Init(init)) => command::init::execute(&init),
+        Command::Config(ConfigCommand::Schema) => command::about::schema(),
+        Command::Completions { shell } => command::about::completions(shell),
+        Command::Man { command } => command::about::man(&command),
+        Command::Version => command::about::version(),
     };
     exit.into()
 }

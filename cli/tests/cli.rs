@@ -44,6 +44,21 @@ fn the_version_is_the_package_version() {
 }
 
 #[test]
+fn the_long_version_names_the_commit_and_what_the_build_can_do() {
+    let output = ringload(&["version"]);
+    let long = text(&output.stdout);
+    let mut lines = long.lines();
+    assert_eq!(lines.next(), Some(concat!("ringload ", env!("CARGO_PKG_VERSION"))));
+    let commit = lines
+        .next()
+        .and_then(|line| line.strip_prefix("commit: "))
+        .unwrap_or_default();
+    let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_hash || commit == "unknown", "{long}");
+    assert!(long.contains("drivers: io_uring, epoll"), "{long}");
+}
+
+#[test]
 fn usage_errors_end_with_code_2_and_leave_standard_output_empty() {
     for arguments in [
         &[][..],

@@ -194,6 +194,7 @@ impl LoadedCore {
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),
             journal: BlockWriter::new(CoreId(0), journal.queue()),
+            judge: None,
             keep_successes: true,
         };
         limits::raise_descriptor_limit(core_plan.connections as u64 + 128);

@@ -162,6 +162,18 @@ fn a_refused_case_is_refused_for_its_own_reason_and_nothing_else() {
             "benchmark.endpoint.reset_kv_cache.path",
             "found `/a b`",
         ),
+        (
+            "invalid/slos_unknown_metric.yaml",
+            "15:26",
+            "benchmark.slos.made_up_metric",
+            "unknown metric `made_up_metric`; allowed: request_latency, ",
+        ),
+        (
+            "invalid/slos_stream_metric_without_streaming.yaml",
+            "14:31",
+            "benchmark.slos.time_to_first_token",
+            "the endpoint does not stream",
+        ),
         ("invalid/empty_file.yaml", "1:1", "", "empty document"),
     ];
     for (file, place, path, heart) in expected {
@@ -174,6 +186,12 @@ fn a_refused_case_is_refused_for_its_own_reason_and_nothing_else() {
         assert_eq!(mistake.path, path, "{shown}");
         assert!(mistake.message.contains(heart), "{shown}");
     }
+}
+
+#[test]
+fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
+    let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(plan.slos.len(), 3);
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn every_example_is_sound() {
         "completions.yaml",
         "embeddings.yaml",
         "fixed-schedule.yaml",
+        "goodput.yaml",
         "hooks.yaml",
         "messages.yaml",
         "multi-phase.yaml",
@@ -92,6 +93,7 @@ fn the_examples_show_what_they_are_named_after() {
     let ramp = &plan("ramp.yaml").phases[0].limits;
     assert!(ramp.concurrency_ramp.is_some() && ramp.prefill.is_some() && ramp.failure_threshold.is_some());
     assert!(plan("adaptive.yaml").phases[1].limits.adaptive.is_some());
+    assert_eq!(plan("goodput.yaml").slos.len(), 2);
     let rates = plan("rates.yaml").phases;
     let moves = |phase: &PhasePlan| match &phase.arrival {
         Arrival::AtRate { rate, .. } => (rate.ramp.is_some(), matches!(rate.course, RateCourse::Series(_))),

@@ -62,6 +62,7 @@ pub fn run_files(place: &str, phases: &[&str]) -> BTreeSet<String> {
         "profile_export.jsonl",
         "profile_export_aiperf.csv",
         "profile_export_aiperf.json",
+        "resolved_config.yaml",
         "run_config.json",
     ];
     let of_phases = phases.iter().flat_map(|phase| {

@@ -10,7 +10,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
-    ReadinessMode, ReadinessPlan, ResetHook, Target, TelemetryPlan, Verification,
+    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
 use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -52,6 +52,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    slos: Vec<Slo>,
     tls: Option<Verification>,
 }
 
@@ -88,6 +89,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            slos: Vec::new(),
             tls: None,
         }
     }
@@ -300,6 +302,13 @@ impl Scenario {
         self
     }
 
+    /// A threshold that good requests meet.
+    #[must_use]
+    pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
+        self.slos.push(Slo { metric, threshold });
+        self
+    }
+
     /// Speaks TLS, and verifies the server like this.
     #[must_use]
     pub fn tls(mut self, verification: Verification) -> Self {
@@ -397,6 +406,7 @@ impl Scenario {
             readiness,
             hooks: self.hooks.clone(),
             telemetry: self.telemetry.clone(),
+            slos: self.slos.clone(),
             artifacts: ArtifactPlan {
                 directory,
                 overwrite: self.overwrite,

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use ringload_mock_server::LedgerEntry;
-use ringload_tests::books::Books;
+use ringload_tests::books::{Books, server_spans, spans};
 use ringload_tests::server::{Piece, ScriptedServer};
-use ringload_tests::statistics::percentile;
+use ringload_tests::statistics::{mean_open, most_open, percentile};
 use ringload_tests::{Phase, Record, Run, Scenario, mock};
 
 const MS: u64 = 1_000_000;
@@ -272,4 +272,31 @@ fn a_stall_within_the_run_is_in_the_latency_from_the_schedule() {
         figure("/request_latency/p50") < 300.0,
         "the wait is not in the latency from the start"
     );
+}
+
+#[test]
+fn concurrency_over_time_is_that_of_the_records_and_never_below_the_servers() {
+    let server = mock(|options| {
+        options.ttft = Duration::from_millis(20);
+        options.fault = Some("every:5:status:500".parse().expect("a fault"));
+    });
+    let run = Scenario::new(server.address())
+        .cores(2)
+        .phase(Phase::closed("closed", 5).requests(60))
+        .phase(Phase::poisson("open", 80.0).requests(40))
+        .run();
+    let books = Books::complete(&run, &server);
+    for name in ["closed", "open"] {
+        let figures = run.summary(name)["effective_concurrency"].clone();
+        let of = |statistic: &str| figures[statistic].as_f64().expect("a figure");
+        let open = spans(run.records_of(name));
+        let phase = run.phase(name);
+        let window = (phase.start_ns, phase.end_ns.expect("it ended"));
+        assert_eq!(of("max"), most_open(&open) as f64, "{name}: failures are in flight too");
+        let mean = mean_open(&open, window.0, window.1);
+        assert!((of("avg") - mean).abs() < 1e-6, "{name}: {figures} is not {mean}");
+        let at_server = server_spans(books.of_phase(name));
+        assert!(of("max") >= most_open(&at_server) as f64, "{name}");
+    }
+    assert_eq!(run.summary("closed")["effective_concurrency"]["max"], 5.0);
 }

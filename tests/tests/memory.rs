@@ -59,8 +59,15 @@ fn no_core_allocates_or_frees_while_the_load_is_steady() {
             ),
         ] {
             let count = count_in_the_middle(driver, |scenario| {
-                let scenario = scenario.phase(phase.lasting(Duration::from_secs(600)));
-                if streaming { scenario } else { scenario.whole_answers() }
+                // Judging each request asks for no memory either.
+                let scenario = scenario
+                    .slo("request_latency", 30.0)
+                    .phase(phase.lasting(Duration::from_secs(600)));
+                if streaming {
+                    scenario.slo("time_to_second_token", 5.0)
+                } else {
+                    scenario.whole_answers()
+                }
             });
             assert_eq!(
                 count.cores,

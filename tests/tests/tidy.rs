@@ -18,7 +18,8 @@ const ROWS: &[(&str, &[&str])] = &[
     ("dataset", &["units"]),
     ("config", &[]),
     ("plan", &["config", "dataset", "id", "units"]),
-    ("record", &["id", "units"]),
+    // What a request is judged by depends on the entry of the dataset that was sent.
+    ("record", &["id", "plan", "units"]),
     // Counts by outcome; cores and coordinator wake one another through an event of the kernel; a test bounds its wait by the clock.
     ("credit", &["clock", "id", "record", "sys", "units"]),
     ("journal", &["id", "record", "units"]),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cells;
+use super::{cells, dry_run};
 use ringload_engine::units::Nanos;
 
 use crate::args::{DriverFlag, PacingFlag, PresetFlag, Profile, Ui};
@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &Profile) -> Exit {
 }
 
 fn run(args: &Profile, prepared: Prepared) -> Exit {
-    let Prepared { work, ui } = prepared;
+    let Prepared { work, ui, .. } = prepared;
     if args.resume && matches!(work, Work::Run(_)) {
         console::note(
             "error: --resume goes on with a sweep or with several runs, and this config describes one run; remove the flag",
@@ -83,6 +83,13 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         },
         interrupt,
     };
+    if args.dry_run.dry_run {
+        let format = args.dry_run.format.unwrap_or_default();
+        return match &work {
+            Work::Run(plan) => dry_run::of_run(plan, &options, format),
+            Work::Cells(suite) => dry_run::of_cells(suite, &options, format),
+        };
+    }
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
     let exit = match work {
         Work::Run(plan) => run_one(&plan, &options, ui, args.fail_on_client_limited),

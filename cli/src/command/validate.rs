@@ -2,38 +2,79 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
+use super::printed;
+use crate::command_args::Report;
 use crate::console;
-use crate::engine::{self, Overrides, Source, Work};
+use crate::engine::{self, Cells, Diagnostics, Overrides, Plan, Source, Work};
 use crate::exit::Exit;
 use crate::number::grouped;
 
-/// Checks a config the way a run would, and sends nothing.
-pub(crate) fn execute(file: &Path) -> Exit {
-    let prepared = match engine::prepare(Source::File(file), Overrides::default()) {
-        Ok(prepared) => prepared,
-        Err(diagnostics) => {
-            console::note(diagnostics.trim_end());
-            return Exit::Usage;
+/// A config without mistakes.
+struct Sound {
+    /// What runs, or what the first cell runs.
+    plan: Plan,
+    cells: Option<Box<Cells>>,
+}
+
+impl Sound {
+    fn warnings(&self) -> &[String] {
+        match &self.cells {
+            Some(cells) => cells.warnings(),
+            None => &self.plan.warnings,
         }
-    };
-    let (plan, cells) = match prepared.work {
-        Work::Run(plan) => (*plan, None),
-        Work::Cells(cells) => {
-            cells.warnings().iter().for_each(|warning| console::warn(warning));
-            match cells.plan(&cells.cells()[0]) {
-                Ok(plan) => (plan, Some(cells)),
-                Err(diagnostics) => {
-                    console::note(diagnostics.render(true).trim_end());
-                    return Exit::Usage;
-                }
-            }
-        }
-    };
-    if cells.is_none() {
-        plan.warnings.iter().for_each(|warning| console::warn(warning));
     }
+}
+
+/// Checks a config the way a run would, and sends nothing.
+pub(crate) fn execute(file: &Path, format: Report) -> Exit {
+    match (check(file), format) {
+        (Ok(sound), Report::Text) => {
+            sound.warnings().iter().for_each(|warning| console::warn(warning));
+            printed(&summary(file, &sound))
+        }
+        (Err(diagnostics), Report::Text) => {
+            console::note(diagnostics.render(true).trim_end());
+            Exit::Usage
+        }
+        (Ok(sound), Report::Json) => {
+            let warning = |warning: &String| message(&file.display().to_string(), "warning", "", warning);
+            let warnings = sound.warnings().iter().map(warning).collect();
+            printed(&document(file, true, warnings))
+        }
+        (Err(diagnostics), Report::Json) => match printed(&document(file, false, mistakes(&diagnostics))) {
+            Exit::Success => Exit::Usage,
+            exit => exit,
+        },
+    }
+}
+
+fn check(file: &Path) -> Result<Sound, Diagnostics> {
+    match engine::resolve(Source::File(file), Overrides::default())?.work {
+        Work::Run(plan) => Ok(Sound {
+            plan: *plan,
+            cells: None,
+        }),
+        Work::Cells(cells) => Ok(Sound {
+            plan: cells.plan(&cells.cells()[0])?,
+            cells: Some(cells),
+        }),
+    }
+}
+
+/// One line on a config that is valid.
+fn summary(file: &Path, sound: &Sound) -> String {
+    let Sound { plan, cells } = sound;
     let names: Vec<&str> = plan.phases.iter().map(|phase| phase.name.as_str()).collect();
-    let several = cells.map_or_else(String::new, |cells| {
+    // The origin alone: a query may hold a secret.
+    let origins: Vec<&str> = plan
+        .endpoint
+        .targets
+        .iter()
+        .map(|target| target.origin.as_str())
+        .collect();
+    let several = cells.as_ref().map_or_else(String::new, |cells| {
         format!(
             "; {} cells ({} variations, {} runs of each), the first of them {}",
             grouped(cells.cells().len() as u64),
@@ -42,24 +83,42 @@ pub(crate) fn execute(file: &Path) -> Exit {
             cells.cells()[0].name
         )
     });
-    let text = format!(
+    format!(
         "{}: valid, {} to {} ({} requests in the data set){several}\n",
         file.display(),
         names.join(", "),
-        // The origin alone: a query may hold a secret.
-        plan.endpoint
-            .targets
-            .iter()
-            .map(|target| target.origin.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        origins.join(", "),
         grouped(plan.requests.entries.len() as u64),
-    );
-    match console::print(&text) {
-        Ok(()) => Exit::Success,
-        Err(error) => {
-            console::note(&format!("error: standard output: {error}"));
-            Exit::RunFailed
+    )
+}
+
+/// The outcome for editors: everything that was found, in the order of the file.
+fn document(file: &Path, is_valid: bool, diagnostics: Vec<Value>) -> String {
+    let document = json!({ "file": file.display().to_string(), "valid": is_valid, "diagnostics": diagnostics });
+    format!("{document:#}\n")
+}
+
+/// A finding without a place, which concerns the file as a whole.
+fn message(file: &str, severity: &str, path: &str, message: &str) -> Value {
+    json!({
+        "file": file, "line": null, "column": null, "end_line": null, "end_column": null,
+        "path": path, "message": message, "severity": severity,
+    })
+}
+
+fn mistakes(diagnostics: &Diagnostics) -> Vec<Value> {
+    let ends = diagnostics.ends();
+    let one = |(mistake, end): (&engine::Diagnostic, Option<engine::Position>)| {
+        let mut value = message(diagnostics.file(), "error", &mistake.path, &mistake.message);
+        if mistake.line > 0 {
+            value["line"] = json!(mistake.line);
+            value["column"] = json!(mistake.column);
         }
-    }
+        if let Some(end) = end {
+            value["end_line"] = json!(end.line);
+            value["end_column"] = json!(end.column);
+        }
+        value
+    };
+    diagnostics.iter().zip(ends).map(one).collect()
 }

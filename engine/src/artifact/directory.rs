@@ -25,23 +25,13 @@ impl ArtifactDirectory {
     /// If the directory holds results and may not be overwritten, or cannot be made, cleared or written. Nothing was sent by then.
     pub fn prepare(plan: &Plan) -> Result<Self, ArtifactError> {
         let root = plan.artifacts.directory.clone();
-        let names = Names::new(plan.artifacts.prefix.as_deref()).ok_or_else(|| ArtifactError::Prefix {
-            prefix: plan.artifacts.prefix.clone().unwrap_or_default(),
-        })?;
         let unusable = |source| ArtifactError::Unusable {
             directory: root.clone(),
             source,
         };
+        let (names, found) = Self::look(plan)?;
         fs::create_dir_all(&root).map_err(unusable)?;
-        let found = results_in(&root, &names).map_err(unusable)?;
-        if let Some(first) = found.first() {
-            if !plan.artifacts.overwrite {
-                return Err(ArtifactError::Occupied {
-                    found: first.strip_prefix(&root).unwrap_or(first).display().to_string(),
-                    free: free_name(&root),
-                    directory: root,
-                });
-            }
+        if !found.is_empty() {
             remove(&root, &found)?;
         }
         let probe = root.join(format!(".probe{}", names::UNFINISHED));
@@ -50,6 +40,37 @@ impl ArtifactDirectory {
             .and_then(|()| fs::remove_file(&probe))
             .map_err(unusable)?;
         Ok(Self { root, names })
+    }
+
+    /// Whether the directory holds results that may not be overwritten. Changes nothing.
+    ///
+    /// # Errors
+    /// If it does, or cannot be read.
+    pub fn check(plan: &Plan) -> Result<(), ArtifactError> {
+        Self::look(plan).map(drop)
+    }
+
+    /// The names of the files, and those of an earlier run that may go.
+    fn look(plan: &Plan) -> Result<(Names, Vec<PathBuf>), ArtifactError> {
+        let root = &plan.artifacts.directory;
+        let names = Names::new(plan.artifacts.prefix.as_deref()).ok_or_else(|| ArtifactError::Prefix {
+            prefix: plan.artifacts.prefix.clone().unwrap_or_default(),
+        })?;
+        if !root.exists() {
+            return Ok((names, Vec::new()));
+        }
+        let found = results_in(root, &names).map_err(|source| ArtifactError::Unusable {
+            directory: root.clone(),
+            source,
+        })?;
+        match found.first() {
+            Some(first) if !plan.artifacts.overwrite => Err(ArtifactError::Occupied {
+                found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
+                free: free_name(root),
+                directory: root.clone(),
+            }),
+            _ => Ok((names, found)),
+        }
     }
 
     /// Where it is.
@@ -170,6 +191,7 @@ pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>>
     }
     let fixed = [
         names::INPUTS,
+        names::RESOLVED,
         names::MANIFEST,
         names::READY,
         names::JOURNAL_NAME,

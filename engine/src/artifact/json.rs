@@ -8,7 +8,8 @@ use super::client;
 use super::telemetry::{self, TelemetryFacts};
 use crate::plan::Plan;
 use crate::report::{
-    Distribution, ErrorCount, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit, Value as Figure,
+    Distribution, ErrorCount, Findings, Level, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit,
+    Value as Figure,
 };
 
 /// Version of the document's shape.
@@ -17,7 +18,7 @@ const SCHEMA_VERSION: &str = "1.5";
 pub(super) const TOOL_VERSION: &str = concat!("ringload-", env!("CARGO_PKG_VERSION"));
 
 /// Metrics that stand before everything else; the others follow at the end. Both in the order of the table.
-const LEADING: [&str; 24] = [
+const LEADING: [&str; 26] = [
     "request_throughput",
     "request_latency",
     "request_count",
@@ -31,6 +32,8 @@ const LEADING: [&str; 24] = [
     "full_response_output_token_throughput_per_user",
     "output_sequence_length",
     "input_sequence_length",
+    "goodput",
+    "good_request_count",
     "output_token_count",
     "reasoning_token_count",
     "inter_chunk_latency",
@@ -135,10 +138,19 @@ fn additions(report: &Report, scope: &ScopeReport, facts: Map<String, Value>) ->
     ];
     additions.extend(counts.map(|(key, count)| (key.to_owned(), json!(count))));
     additions.insert("percentiles".into(), json!(report.percentiles.as_str()));
+    if !scope.levels.is_empty() {
+        additions.insert("slos".into(), Value::Object(scope.levels.iter().map(level).collect()));
+    }
     if let Some(lag) = &scope.send_lag {
         additions.insert("send_lag".into(), distribution(Unit::Milliseconds, lag));
     }
     Value::Object(additions)
+}
+
+fn level(level: &Level) -> (String, Value) {
+    let Findings { met, missed, lacking } = level.findings;
+    let counts = json!({ "threshold": level.slo.threshold, "met": met, "missed": missed, "lacking": lacking });
+    (level.slo.metric.to_owned(), counts)
 }
 
 /// The metrics of the run's document alone: what aggregates over runs are made of.
@@ -170,7 +182,9 @@ fn distribution(unit: Unit, figures: &Distribution) -> Value {
     insert(&mut object, "min", figures.min);
     insert(&mut object, "max", figures.max);
     insert(&mut object, "std", figures.std);
-    object.insert("count".into(), json!(figures.count));
+    if figures.count > 0 {
+        object.insert("count".into(), json!(figures.count));
+    }
     insert(&mut object, "sum", figures.sum);
     Value::Object(object)
 }

@@ -6,8 +6,8 @@
 use super::digits::{push_integer, push_milliseconds};
 use crate::clock::WallAnchor;
 use crate::plan::Plan;
-use crate::record::{ErrorDetail, Outcome, RequestRecord};
-use crate::report::{ErrorCount, Fields as _, Formula, ImageFacts, Kind, METRICS, Metric, RecordView, Unit};
+use crate::record::{ErrorDetail, ImageFacts, Judge, Outcome, RecordView, RequestRecord};
+use crate::report::{ErrorCount, Fields as _, Formula, Kind, METRICS, Metric, Unit, judge};
 use crate::units::Nanos;
 
 /// Request id and correlation id of a request, as they were sent: UUIDs.
@@ -22,6 +22,7 @@ pub struct RecordLines {
     phases: Vec<Vec<u8>>,
     images: Vec<Image>,
     metrics: Vec<Prepared>,
+    judge: Option<Judge>,
 }
 
 #[derive(Debug)]
@@ -108,6 +109,7 @@ impl RecordLines {
                     _ => None,
                 })
                 .collect(),
+            judge: judge(&plan.slos),
         }
     }
 
@@ -191,10 +193,7 @@ impl RecordLines {
     }
 
     fn view<'a>(&self, record: &'a RequestRecord) -> RecordView<'a> {
-        RecordView {
-            record,
-            image: self.images[record.image as usize].facts,
-        }
+        RecordView::new(record, self.images[record.image as usize].facts)
     }
 
     /// Metrics in the order of the table, each with a comma behind it.
@@ -215,6 +214,11 @@ impl RecordLines {
                 Style::Float { divisor } => push_float(out, value / divisor),
             }
             push(out, &metric.after);
+        }
+        if let Some(judge) = &self.judge {
+            push(out, r#""good_request_count":{"value":"#);
+            push_integer(out, u64::from(judge.is_good(&view)));
+            push(out, r#","unit":"requests"},"#);
         }
         if self.streaming && !record.gaps.is_empty() {
             push(out, r#""inter_chunk_latency":{"value":["#);

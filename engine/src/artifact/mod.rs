@@ -7,6 +7,7 @@
 //! profile_export.jsonl            one line per request, in the order in which requests ended
 //! inputs.json                     the request bodies of the dataset
 //! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
+//! resolved_config.yaml            what ran, as a config that gives the same plan again
 //! adaptive_scale_manifest.json    phases that a controller steered; its log and its result are in phases/NAME/
 //! ```
 //!
@@ -39,12 +40,12 @@ pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
 pub use shared::{
-    COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, clear, metrics, read_metrics, write_document, write_text,
+    COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, check, clear, metrics, read_metrics, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
 
 use crate::id::PhaseId;
-use crate::plan::Plan;
+use crate::plan::{Plan, SeedChoice};
 use crate::report::Report;
 
 /// Name of the journal in the artifact directory. It is there while a run's records have not been written out.
@@ -102,6 +103,28 @@ impl Written {
 /// If the file cannot be written or a body is not JSON.
 pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
     directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, out))
+}
+
+/// Writes what runs as a config that gives the same plan again. Meant for the time before the load too.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_resolved(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
+    // A command line may hold line breaks, and a comment ends with its line.
+    let command: String = plan
+        .command
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let head = format!(
+        "# What ran, resolved; secrets are masked. It gives the same plan again: ringload profile --config {}\n# plan {}\n# command: {command}\n",
+        names::RESOLVED,
+        plan.fingerprint()
+    );
+    directory.write_atomically(names::RESOLVED, |out| {
+        out.write_all(head.as_bytes())?;
+        out.write_all(plan.resolved_yaml(SeedChoice::Fixed).as_bytes())
+    })
 }
 
 /// Writes everything that comes from the report: summaries of the run and of each phase, the manifest, and last the marker that

@@ -2,6 +2,8 @@
 
 /// Request bodies of the dataset.
 pub(super) const INPUTS: &str = "inputs.json";
+/// What ran, as a config of its own.
+pub(super) const RESOLVED: &str = "resolved_config.yaml";
 /// Records of a run that has not been written out yet.
 pub(super) const JOURNAL_NAME: &str = "ringload.journal";
 /// Where the files of each phase are.

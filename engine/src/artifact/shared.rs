@@ -80,29 +80,7 @@ pub fn read_metrics(directory: &Path, prefix: Option<&str>) -> Option<Map<String
 /// # Errors
 /// If there are any and they must stay, or they cannot be found or removed.
 pub fn clear(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
-    let names = Names::new(prefix).ok_or_else(|| ArtifactError::Prefix {
-        prefix: prefix.unwrap_or_default().to_owned(),
-    })?;
-    let mut found = Vec::new();
-    if root.exists() {
-        find(root, root, 0, &names, &mut found).map_err(|source| ArtifactError::Unusable {
-            directory: root.to_owned(),
-            source,
-        })?;
-    }
-    let Some((_, first)) = found
-        .iter()
-        .find_map(|(directory, files)| Some((directory, files.first()?)))
-    else {
-        return Ok(());
-    };
-    if !overwrite {
-        return Err(ArtifactError::Occupied {
-            found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
-            free: free_name(root),
-            directory: root.to_owned(),
-        });
-    }
+    let found = removable(root, prefix, overwrite)?;
     // The deepest come last in the walk and go first, so that what they leave empty can go too.
     for (directory, files) in found.iter().rev() {
         remove(directory, files)?;
@@ -114,14 +92,44 @@ pub fn clear(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), A
     Ok(())
 }
 
+/// The same refusal; removes nothing.
+///
+/// # Errors
+/// If there are results and they must stay, or they cannot be found.
+pub fn check(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
+    removable(root, prefix, overwrite).map(drop)
+}
+
+/// Results by directory, parents before children.
+fn removable(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<Found, ArtifactError> {
+    let names = Names::new(prefix).ok_or_else(|| ArtifactError::Prefix {
+        prefix: prefix.unwrap_or_default().to_owned(),
+    })?;
+    let mut found = Vec::new();
+    if root.exists() {
+        find(root, root, 0, &names, &mut found).map_err(|source| ArtifactError::Unusable {
+            directory: root.to_owned(),
+            source,
+        })?;
+    }
+    let first = found
+        .iter()
+        .find_map(|(directory, files)| Some((directory, files.first()?)));
+    if let (Some((_, first)), false) = (first, overwrite) {
+        return Err(ArtifactError::Occupied {
+            found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
+            free: free_name(root),
+            directory: root.to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+/// Directories with their results.
+type Found = Vec<(PathBuf, Vec<PathBuf>)>;
+
 /// Directories with results below `directory`, itself included, parents before children.
-fn find(
-    root: &Path,
-    directory: &Path,
-    depth: usize,
-    names: &Names,
-    found: &mut Vec<(PathBuf, Vec<PathBuf>)>,
-) -> io::Result<()> {
+fn find(root: &Path, directory: &Path, depth: usize, names: &Names, found: &mut Found) -> io::Result<()> {
     let own = |name: &str| {
         let aggregate = name.strip_suffix(".json").or_else(|| name.strip_suffix(".csv"));
         aggregate.is_some_and(|stem| stem == CONFIDENCE || stem == COMPARISON)

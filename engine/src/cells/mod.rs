@@ -45,6 +45,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether its random streams have a root before it runs: from the file, the command line, or the rules of several runs.
+    pub fn is_seeded(&self) -> bool {
+        self.seed.is_some()
+    }
+
     /// The name of its trial in artifacts.
     fn run_label(&self) -> String {
         format!("run_{:04}", self.trial + 1)
@@ -197,6 +202,14 @@ impl Cells {
 
     fn prefix(&self) -> Option<&str> {
         self.suite.variations[0].config.artifacts.prefix.as_deref()
+    }
+
+    /// Whether the common directory holds results that may not be overwritten. Changes nothing.
+    ///
+    /// # Errors
+    /// If it does, or cannot be read.
+    pub fn check_directory(&self) -> Result<(), ArtifactError> {
+        crate::artifact::check(&self.base, self.prefix(), self.options.overwrite)
     }
 
     /// Refuses a common directory with results, or removes them.

@@ -67,8 +67,8 @@ pub struct AdaptiveScale {
     pub sla: Vec<Sla>,
 }
 
-/// Metrics of a window, with those of the format that need something that ringload does not have.
-const METRICS: [&str; 12] = [
+/// Metrics of a window.
+const METRICS: [&str; 14] = [
     "request_latency",
     "time_to_first_token",
     "ttft",
@@ -78,11 +78,13 @@ const METRICS: [&str; 12] = [
     "request_throughput",
     "throughput",
     "output_token_throughput",
+    "goodput",
+    "goodput_ratio",
     "success_rate",
     "error_rate",
     "cancellation_rate",
 ];
-const REFUSED_METRICS: [&str; 2] = ["goodput", "goodput_ratio"];
+const NEED_SLOS: [&str; 2] = ["goodput", "goodput_ratio"];
 const NEED_STREAMS: [&str; 5] = ["time_to_first_token", "ttft", "inter_token_latency", "itl", "tpot"];
 const STATS: [&str; 11] = [
     "avg", "min", "max", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95",
@@ -137,8 +139,23 @@ const FLAT: [&str; 11] = [
 pub(super) struct Surroundings {
     pub(super) concurrency: Option<u32>,
     pub(super) prefill: Option<u32>,
-    pub(super) streaming: Option<bool>,
+    pub(super) judged: Judged,
 }
+
+/// What the file says outside of the phases, as far as service levels depend on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    /// What the endpoint says, if it could be read.
+    pub(super) streaming: Option<bool>,
+    /// Whether there are `slos`, which tell good requests from others.
+    pub(super) has_slos: bool,
+}
+
+/// Nothing is known that speaks against any service level.
+const ANYTHING: Judged = Judged {
+    streaming: None,
+    has_slos: true,
+};
 
 /// The controller of a phase; `None` if there is none, or it has mistakes.
 pub(super) fn decode(phase: &Section<'_>, around: &Surroundings) -> Option<AdaptiveScale> {
@@ -159,7 +176,8 @@ pub(super) fn decode(phase: &Section<'_>, around: &Surroundings) -> Option<Adapt
         if field.is_none() {
             for key in FLAT.into_iter().chain(["sla"]).filter(|key| phase.field(key).is_some()) {
                 // Mistakes in it are told all the same.
-                if key == "sla" && phase.field(key).is_some_and(|field| slas(&field, None).is_none()) {
+                let is_unread = |field: Field<'_>| slas(&field, ANYTHING).is_none();
+                if key == "sla" && phase.field(key).is_some_and(is_unread) {
                     continue;
                 }
                 phase.report(
@@ -262,7 +280,7 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
             "without a service level nothing ends the search; add sla, as in sla: {request_latency: {p95: {lt: 500}}}",
         );
     }
-    let sla = slas(&sla?, around.streaming)?;
+    let sla = slas(&sla?, around.judged)?;
     if phase.field("duration").is_none() {
         phase.report("adaptive_scale", "a search needs a bound; add `duration` to the phase");
         return None;
@@ -330,7 +348,7 @@ fn check(phase: &Section<'_>, variable: AdaptiveVariable, around: &Surroundings)
         );
         return None;
     }
-    if variable == AdaptiveVariable::PrefillConcurrency && around.streaming == Some(false) {
+    if variable == AdaptiveVariable::PrefillConcurrency && around.judged.streaming == Some(false) {
         phase.report(
             "adaptive_scale",
             "the end of a prefill is the first token of a stream, and the endpoint does not stream; set endpoint.streaming: true",
@@ -341,7 +359,7 @@ fn check(phase: &Section<'_>, variable: AdaptiveVariable, around: &Surroundings)
 }
 
 /// Service levels: a list of filters, or metric, statistic, operator and threshold as nested keys.
-fn slas(field: &Field<'_>, streaming: Option<bool>) -> Option<Vec<Sla>> {
+fn slas(field: &Field<'_>, judged: Judged) -> Option<Vec<Sla>> {
     let mut read = Vec::new();
     let mut sound = true;
     if let Value::Sequence(_) = field.node.value {
@@ -352,7 +370,7 @@ fn slas(field: &Field<'_>, streaming: Option<bool>) -> Option<Vec<Sla>> {
             };
             let metric = section
                 .required("metric_tag", "name the metric, as in metric_tag: request_latency")
-                .and_then(|field| metric(&field, field.text()?, streaming));
+                .and_then(|field| metric(&field, field.text()?, judged));
             let stat = section
                 .field("stat")
                 .map_or(Some("p95".to_owned()), |field| stat(&field, field.text()?));
@@ -374,7 +392,7 @@ fn slas(field: &Field<'_>, streaming: Option<bool>) -> Option<Vec<Sla>> {
         }
     } else {
         for (name, _, stats) in field.free_entries("a list of filters, or {metric: {stat: {op: threshold}}}")? {
-            let metric = metric(&stats, name, streaming);
+            let metric = metric(&stats, name, judged);
             for (stat_name, _, ops) in stats.free_entries("{stat: {op: threshold}}")? {
                 let stat = stat(&ops, stat_name);
                 for (op_name, _, value) in ops.free_entries("{op: threshold}")? {
@@ -399,14 +417,7 @@ fn slas(field: &Field<'_>, streaming: Option<bool>) -> Option<Vec<Sla>> {
     sound.then_some(read)
 }
 
-fn metric(field: &Field<'_>, name: &str, streaming: Option<bool>) -> Option<String> {
-    if REFUSED_METRICS.contains(&name) {
-        field.refuse(
-            &format!("the service level metric `{name}`"),
-            &format!("allowed: {}", METRICS.join(", ")),
-        );
-        return None;
-    }
+fn metric(field: &Field<'_>, name: &str, judged: Judged) -> Option<String> {
     if !METRICS.contains(&name) {
         field.report(format!(
             "found the metric {}; allowed: {}",
@@ -415,9 +426,16 @@ fn metric(field: &Field<'_>, name: &str, streaming: Option<bool>) -> Option<Stri
         ));
         return None;
     }
-    if NEED_STREAMS.contains(&name) && streaming == Some(false) {
+    if NEED_STREAMS.contains(&name) && judged.streaming == Some(false) {
         field.report(format!(
             "`{name}` is measured in streams, and the endpoint does not stream; set endpoint.streaming: true"
+        ));
+        return None;
+    }
+    if NEED_SLOS.contains(&name) && !judged.has_slos {
+        field.report(format!(
+            "`{name}` counts the requests that meet the thresholds of `slos`, and there are none; add them to the benchmark, as in slos: \
+             {{request_latency: 500}}"
         ));
         return None;
     }
@@ -449,8 +467,5 @@ fn op(field: &Field<'_>, name: &str) -> Option<String> {
 }
 
 fn threshold(field: &Field<'_>) -> Option<f64> {
-    field.float(Bounds {
-        min: f64::MIN,
-        ..Bounds::NOT_NEGATIVE
-    })
+    field.float(Bounds::FINITE)
 }

@@ -58,6 +58,12 @@ impl Bounds {
         ..Self::POSITIVE
     };
 
+    /// Any number but infinity.
+    pub(super) const FINITE: Self = Self {
+        min: f64::MIN,
+        ..Self::NOT_NEGATIVE
+    };
+
     pub(super) const fn or_infinity(self) -> Self {
         Self {
             infinity_is_allowed: true,
@@ -79,6 +85,7 @@ impl Bounds {
 
     fn describe(&self) -> String {
         let mut text = match (self.min_is_allowed, self.max < f64::MAX) {
+            (true, false) if self.min == f64::MIN => "that is finite".to_owned(),
             (true, true) => format!("from {} to {}", self.min, self.max),
             (true, false) => format!("of at least {}", self.min),
             (false, true) => format!("above {} and up to {}", self.min, self.max),
@@ -330,6 +337,15 @@ impl<'t> Field<'t> {
             section.accept(entry);
         }
         Some(section)
+    }
+
+    /// Whether this is a list or mapping without anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.node.value {
+            Value::Sequence(items) => items.is_empty(),
+            Value::Mapping(entries) => entries.is_empty(),
+            Value::Scalar(_) | Value::Faulty => false,
+        }
     }
 
     /// Whether this is a mapping that has `key`, in either spelling.

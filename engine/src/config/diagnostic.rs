@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::flags::in_words_of_flags;
 use super::secret::{REDACTED, is_suspicious_line};
+use super::span::Spans;
 use super::tree::Position;
 
 /// One mistake.
@@ -154,6 +155,22 @@ impl Diagnostics {
     /// The mistakes in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
+    }
+
+    /// The file that they are about.
+    pub fn file(&self) -> &str {
+        &self.source.file
+    }
+
+    /// Just behind what each mistake is about, in the same order; `None` where the place is not known. For editors, which mark it: the file is read
+    /// once more for that.
+    pub fn ends(&self) -> Vec<Option<Position>> {
+        let spans = Spans::of(&self.source.text);
+        let end = |mistake: &Diagnostic| {
+            let (line, column) = (mistake.line, mistake.column);
+            (line > 0).then(|| spans.end(Position { line, column })).flatten()
+        };
+        self.list.iter().map(end).collect()
     }
 
     /// One block of text: a line for each mistake and, if asked, the source line with a caret below it. Credentials are masked.

@@ -24,7 +24,7 @@ pub enum EndpointType {
 
 impl EndpointType {
     /// All of them, in the order in which messages name them.
-    pub(super) const ALL: [Self; 8] = [
+    pub const ALL: [Self; 8] = [
         Self::Chat,
         Self::Completions,
         Self::Responses,

@@ -1,6 +1,6 @@
 //! What a phase limits beside its concurrency, as written: prefills, ramps of limits, failures, and what moves a limit.
 
-use super::adaptive::{self, AdaptiveScale, Surroundings};
+use super::adaptive::{self, AdaptiveScale, Judged, Surroundings};
 use super::decode::{Bounds, Section};
 use super::ramp::{self, Ramp};
 
@@ -19,8 +19,8 @@ pub struct Limits {
     pub adaptive: Option<AdaptiveScale>,
 }
 
-/// The limits of a phase whose concurrency is `concurrency`, the default filled in. `streaming` is what the endpoint says, if it could be read.
-pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, streaming: Option<bool>) -> Limits {
+/// The limits of a phase whose concurrency is `concurrency`, the default filled in.
+pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, judged: Judged) -> Limits {
     let prefill = section.field("prefill_concurrency");
     let prefill_concurrency = prefill.as_ref().and_then(|field| field.integer(1, u32::MAX.into()));
     if let (Some(field), Some(prefill)) = (&prefill, prefill_concurrency) {
@@ -32,7 +32,7 @@ pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, streaming:
                 "found {prefill}, which the concurrency of {concurrency} ({place}) never lets happen; allowed: at most {concurrency}"
             ));
         }
-        if streaming == Some(false) {
+        if judged.streaming == Some(false) {
             field.report(
                 "the end of a prefill is the first token of a stream, and the endpoint does not stream; set endpoint.streaming: true or \
                  remove the key",
@@ -65,7 +65,7 @@ pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, streaming:
             &Surroundings {
                 concurrency,
                 prefill: prefill_concurrency,
-                streaming,
+                judged,
             },
         ),
     }

@@ -22,6 +22,7 @@ mod flags;
 mod free;
 mod headers;
 mod hooks;
+mod json_schema;
 mod limits;
 mod merge;
 mod models;
@@ -37,6 +38,8 @@ mod scalar;
 mod schema;
 mod secret;
 mod server_preset;
+mod slos;
+mod span;
 mod substitute;
 mod suite;
 mod sweep;
@@ -60,6 +63,7 @@ pub use endpoint_type::EndpointType;
 pub use fixed_schedule::ScheduleWindow;
 pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
+pub use json_schema::json_schema;
 pub use limits::Limits;
 pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
@@ -68,6 +72,7 @@ pub use ramp::{Ramp, RampStrategy};
 pub use rate::{Rate, RatePoint};
 pub use readiness::{ReadinessMode, WaitForModel};
 pub use server_preset::ServerPreset;
+pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
@@ -81,6 +86,7 @@ pub use secret::redact_url;
 pub(crate) use secret::{REDACTED, is_credential_name};
 pub(crate) use url::Scheme;
 
+use adaptive::Judged;
 use decode::{Field, Section};
 use diagnostic::Sink;
 use flags::{Overlaid, overlay};
@@ -106,6 +112,8 @@ pub struct Config {
     pub artifacts: Artifacts,
     /// What is read from the server and its GPUs while the load runs.
     pub telemetry: Telemetry,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// How progress shows.
     pub ui: Option<Ui>,
     /// The tokenizer's name.
@@ -142,6 +150,7 @@ struct Body {
     phases: Vec<Phase>,
     artifacts: Artifacts,
     telemetry: Telemetry,
+    slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
 }
@@ -231,7 +240,12 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
     );
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
-    let phases = phases::decode(section, streaming);
+    let slos = slos::decode(section, streaming);
+    let judged = Judged {
+        streaming,
+        has_slos: slos::are_written(section),
+    };
+    let phases = phases::decode(section, judged);
     let artifacts = output::artifacts(section);
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
@@ -244,6 +258,7 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         phases,
         artifacts,
         telemetry,
+        slos,
         ui,
         tokenizer,
     })

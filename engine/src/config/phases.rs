@@ -1,5 +1,6 @@
 //! `benchmark.phases` and its short forms, as written, with the rules that bind one phase.
 
+use super::adaptive::Judged;
 use super::decode::{Bounds, Field, Section};
 use super::fixed_schedule::{self, ScheduleWindow};
 use super::limits::{self, Limits};
@@ -175,7 +176,7 @@ const WARMUP: Prefill = Prefill {
 };
 
 /// The phases in order; those with mistakes are missing. `streaming` is what the endpoint says, if it could be read.
-pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Phase> {
+pub(super) fn decode(benchmark: &Section<'_>, judged: Judged) -> Vec<Phase> {
     // A short form beside the list is reported, and neither is trusted.
     if benchmark.exclusive("phases", "profiling") | benchmark.exclusive("phases", "warmup") {
         return Vec::new();
@@ -203,7 +204,7 @@ pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Ph
     let read: Vec<(Option<Identity<'_>>, Option<Phase>)> = items
         .iter()
         .enumerate()
-        .map(|(index, (field, prefill))| one(field, *prefill, index == 0, streaming))
+        .map(|(index, (field, prefill))| one(field, *prefill, index == 0, judged))
         .collect();
     let (identities, phases): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let list = benchmark
@@ -267,7 +268,7 @@ fn one<'t>(
     field: &Field<'t>,
     prefill: Option<Prefill>,
     is_first: bool,
-    streaming: Option<bool>,
+    judged: Judged,
 ) -> (Option<Identity<'t>>, Option<Phase>) {
     let Some(section) = field.section(&PHASE) else {
         return (None, None);
@@ -294,7 +295,7 @@ fn one<'t>(
         None => matches!(load, Some(PhaseType::Concurrency)).then_some(1),
     };
     let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
-    let limits = limits::decode(&section, concurrency, streaming);
+    let limits = limits::decode(&section, concurrency, judged);
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())

@@ -2,7 +2,7 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
-use super::telemetry;
+pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
 /// A kind of mapping in the file.
 #[derive(Debug)]
@@ -101,6 +101,7 @@ pub(super) static BENCHMARK: Schema = Schema {
         "profiling",
         "warmup",
         "artifacts",
+        "slos",
         "runtime",
         "tokenizer",
         "logging",
@@ -109,7 +110,6 @@ pub(super) static BENCHMARK: Schema = Schema {
         "network_latency",
     ],
     refused: &[
-        refused("slos", EMPTY),
         refused("metrics", EMPTY),
         refused("otel", NEVER),
         refused("mlflow", NEVER),
@@ -451,10 +451,10 @@ static ALL: [&Schema; 24] = [
     &RUNTIME,
     &TOKENIZER,
     &LOGGING,
-    &telemetry::SERVER_METRICS,
-    &telemetry::DISCOVERY,
-    &telemetry::GPU_TELEMETRY,
-    &telemetry::NETWORK_LATENCY,
+    &SERVER_METRICS,
+    &DISCOVERY,
+    &GPU_TELEMETRY,
+    &NETWORK_LATENCY,
 ];
 
 impl Schema {

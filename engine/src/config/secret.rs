@@ -90,6 +90,31 @@ pub(super) fn find_secrets(root: &Node) -> Vec<(Position, Position)> {
     found
 }
 
+/// The keys whose values were masked when a config was saved, as in `benchmark.endpoint.api_key`. The mask would be sent in place of the secret.
+pub(super) fn find_masks(root: &Node) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_masks(root, "", &mut found);
+    found
+}
+
+fn collect_masks(node: &Node, path: &str, found: &mut Vec<String>) {
+    match &node.value {
+        Value::Scalar(scalar) if scalar.text.contains(REDACTED) => found.push(path.to_owned()),
+        Value::Scalar(_) | Value::Faulty => {}
+        Value::Sequence(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect_masks(item, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Mapping(entries) => {
+            for entry in entries {
+                let separator = if path.is_empty() { "" } else { "." };
+                collect_masks(&entry.value, &format!("{path}{separator}{}", entry.key), found);
+            }
+        }
+    }
+}
+
 fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
     match &node.value {
         Value::Scalar(scalar) if secret || is_secret_url(&scalar.text) => found.push((node.start, node.end)),
@@ -132,6 +157,22 @@ mod tests {
             "author",
         ] {
             assert!(!is_credential_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn masks_of_a_saved_config_are_told() {
+        let text = "benchmark:\n  model: m\n  endpoint: {urls: ['http://<redacted>@h/'], headers: {X-Key: <redacted>}}\n  dataset: {isl: 8}\n  \
+                    phases: [{name: profiling, type: concurrency, requests: 1}]\n";
+        let config = super::super::parse("saved.yaml", text.as_bytes(), &|_| None);
+        let warnings = config.expect("the masks are fit to be read").warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in [
+            "benchmark.endpoint.urls[0]",
+            "benchmark.endpoint.headers.X-Key",
+            "put the secrets back",
+        ] {
+            assert!(warnings[0].contains(part), "{warnings:?}");
         }
     }
 

@@ -176,6 +176,14 @@ pub fn parse_suite_with(
     let sink = Sink::default();
     let text = parse::decode_text(bytes, &sink);
     let root = text.and_then(|text| parse::parse(text, environment, &sink));
+    let masks = root.as_deref().map(secret::find_masks).unwrap_or_default();
+    if !masks.is_empty() {
+        sink.warn(format!(
+            "{} holds {} and would be sent so: a saved config has no secrets; put the secrets back",
+            masks.join(", "),
+            secret::REDACTED
+        ));
+    }
     let secrets = root.as_deref().map(secret::find_secrets);
     let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
     let input = root.as_ref().map(|root| Input {
@@ -365,6 +373,7 @@ fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: V
         dataset: body.dataset,
         phases: body.phases,
         artifacts: body.artifacts,
+        slos: body.slos,
         ui: body.ui,
         telemetry: body.telemetry,
         tokenizer: body.tokenizer,

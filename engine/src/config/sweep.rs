@@ -449,6 +449,9 @@ fn scenario(item: &Field<'_>, index: usize, body: &Rc<Node>) -> Option<Draft> {
     let changed = section
         .node("benchmark")
         .map_or_else(|| Rc::clone(body), |over| merge(body, over));
+    if let Some(field) = section.field("variables") {
+        let _is_a_mapping = field.free_entries("a mapping from names to values")?;
+    }
     let mut values = vec![("scenario".to_owned(), Json::String(name.clone()))];
     let mut changes = Vec::new();
     if let Some(field) = section.field("values") {

@@ -11,6 +11,7 @@ mod phases;
 mod random;
 mod rates;
 mod sections;
+mod slos;
 mod sweep;
 mod telemetry;
 

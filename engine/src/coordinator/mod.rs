@@ -23,7 +23,7 @@ mod simulation;
 pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status, Window, WindowTotals};
 pub use event::{Action, Event, HookCall, PhaseSummary, StopReason, Tally};
 pub use machine::{Machine, MachineSettings, RunOutcome};
-pub use pacer::{ImageCursor, Pacer};
+pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
 
 pub(crate) use live::LiveBoard;
 pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

@@ -1,11 +1,13 @@
 //! Which credits a phase has, and when each is due: an absolute schedule as a value.
 
+mod expected;
 mod gaps;
 mod integrated_rate;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+pub use expected::ExpectedArrivals;
 use gaps::UnitArrivals;
 use integrated_rate::IntegratedRate;
 

@@ -23,6 +23,8 @@ pub(crate) struct Sample {
     pub(crate) output_tokens: u32,
     /// Whether the tokens are the server's count.
     pub(crate) counted_by_server: bool,
+    /// Whether it met every one of the run's `slos`; without any, none does.
+    pub(crate) good: bool,
 }
 
 /// The samples of one core on their way to the coordinator: a queue with a bound, so that a core never waits and never allocates.

@@ -61,6 +61,10 @@ pub enum WindowMetric {
     RequestThroughput,
     /// Output tokens of successes per second.
     OutputTokenThroughput,
+    /// Good requests per second: successes that meet the run's `slos`.
+    Goodput,
+    /// Good requests among all that ended, 0 to 1.
+    GoodputRatio,
     /// Successes among all that ended, 0 to 1.
     SuccessRate,
     /// Failures among all that ended, in percent.
@@ -213,6 +217,8 @@ fn filter(written: &Sla) -> SlaFilter {
             "inter_token_latency" | "itl" | "tpot" => WindowMetric::InterTokenLatency,
             "request_throughput" | "throughput" => WindowMetric::RequestThroughput,
             "output_token_throughput" => WindowMetric::OutputTokenThroughput,
+            "goodput" => WindowMetric::Goodput,
+            "goodput_ratio" => WindowMetric::GoodputRatio,
             "success_rate" => WindowMetric::SuccessRate,
             "error_rate" => WindowMetric::ErrorRate,
             "cancellation_rate" => WindowMetric::CancellationRate,

@@ -134,6 +134,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         readiness,
         hooks: hooks(config),
         telemetry,
+        slos: config.slos.clone(),
         artifacts: ArtifactPlan {
             directory,
             overwrite: options.overwrite,

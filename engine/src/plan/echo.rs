@@ -24,6 +24,13 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     if artifacts.as_object().is_some_and(|artifacts| !artifacts.is_empty()) {
         echo.insert("artifacts".to_owned(), artifacts);
     }
+    if !config.slos.is_empty() {
+        let thresholds = config
+            .slos
+            .iter()
+            .map(|slo| (slo.metric.to_owned(), json!(slo.threshold)));
+        echo.insert("slos".to_owned(), Value::Object(thresholds.collect()));
+    }
     if let Some(name) = &config.tokenizer {
         echo.insert("tokenizer".to_owned(), json!({ "name": name }));
     }

@@ -15,11 +15,16 @@ mod rate;
 mod readiness;
 pub mod render;
 mod request_image;
+mod resolved;
 mod schedule;
 mod target;
 mod telemetry;
+mod yaml;
 
-pub use crate::config::{ConnectionReuse, EndpointType as EndpointKind, MetricsFormat, ReadinessMode};
+pub use crate::config::{
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
+    Slo,
+};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
@@ -30,6 +35,7 @@ pub use phase::{
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
+pub use resolved::SeedChoice;
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;
@@ -62,6 +68,8 @@ pub struct Plan {
     pub hooks: HookPlan,
     /// What is read from the server and its GPUs while the load runs.
     pub telemetry: TelemetryPlan,
+    /// What makes a request good; empty: nothing is judged.
+    pub slos: Vec<Slo>,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.

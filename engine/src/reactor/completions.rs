@@ -389,14 +389,14 @@ impl<D: Driver> Core<D> {
             history_bytes,
             at: now,
         };
-        self.recorder.finish(&mut request, ending);
+        let good = self.recorder.finish(&mut request, ending);
         if request.in_prefill {
             self.exchange.release_prefill(now);
         }
         let phase = request.credit.phase.index();
         self.servers.count(phase, server, outcome);
         if self.phases[phase].sampled {
-            self.leave_sample(&request, &ending);
+            self.leave_sample(&request, &ending, good);
         }
         if request.session_place == NONE {
             self.leave_slot(phase, now);
@@ -411,7 +411,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Tells the controller of the phase what it needs to know of a request.
-    fn leave_sample(&self, request: &Request, ending: &Ending) {
+    fn leave_sample(&self, request: &Request, ending: &Ending, good: bool) {
         let Some(samples) = &self.exchange.links[self.id.index()].samples else {
             return;
         };
@@ -425,6 +425,7 @@ impl<D: Driver> Core<D> {
                 .filter(|_| request.first_content > Nanos::ZERO),
             output_tokens: by_server.unwrap_or(request.content_events),
             counted_by_server: by_server.is_some(),
+            good,
         });
     }
 

@@ -163,6 +163,7 @@ impl<D: Driver> Core<D> {
                 plan.streaming,
                 plan.journal,
                 plan.keep_successes,
+                plan.judge,
             ),
             scratch: ScratchPool::new(64, 4096),
             sessions: Sessions::new(plan.phases.len()),

@@ -31,7 +31,7 @@ use crate::credit::{Exchange, RequestIds};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
-use crate::record::{CoreWindow, ErrorDetail, PhaseHistograms, ServerCounts};
+use crate::record::{CoreWindow, ErrorDetail, Judge, PhaseHistograms, ServerCounts};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
 use crate::sys::uring::Ring;
@@ -86,6 +86,8 @@ pub(crate) struct CorePlan {
     pub(crate) journal: BlockWriter,
     /// Whether records of successes go there too. Failures always do: histograms cannot hold their texts.
     pub(crate) keep_successes: bool,
+    /// Tells good requests from others; `None` without service levels.
+    pub(crate) judge: Option<Judge>,
 }
 
 /// What a core leaves behind.

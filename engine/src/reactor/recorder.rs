@@ -5,7 +5,8 @@ use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
 use crate::record::{
-    ErrorDetail, ErrorTable, Family, GapArena, GapChain, Outcome, PhaseHistograms, RequestRecord, Usage,
+    ErrorDetail, ErrorTable, Family, GapArena, GapChain, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView,
+    RequestRecord, Usage,
 };
 use crate::units::Nanos;
 
@@ -34,6 +35,7 @@ pub(super) struct Recorder {
     arena: GapArena,
     journal: BlockWriter,
     keep_successes: bool,
+    judge: Option<Judge>,
 }
 
 impl Recorder {
@@ -44,6 +46,7 @@ impl Recorder {
         streaming: bool,
         journal: BlockWriter,
         keep_successes: bool,
+        judge: Option<Judge>,
     ) -> Self {
         Self {
             core,
@@ -54,6 +57,7 @@ impl Recorder {
             arena: GapArena::with_capacity(4096),
             journal,
             keep_successes,
+            judge,
         }
     }
 
@@ -72,8 +76,8 @@ impl Recorder {
         self.arena.release(chain);
     }
 
-    /// A request has ended.
-    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending) {
+    /// A request has ended. Says whether it met every service level; without any, none does.
+    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending) -> bool {
         let record = RequestRecord {
             phase: request.credit.phase,
             core: self.core,
@@ -111,7 +115,21 @@ impl Recorder {
         if self.keep_successes || record.outcome != Outcome::Success {
             self.journal.append(&record, self.arena.pieces(request.gaps));
         }
+        let good = self.is_good(&record, request.gaps);
+        if good {
+            self.histograms[record.phase.index()].count_good();
+        }
         self.arena.release(&mut request.gaps);
+        good
+    }
+
+    fn is_good(&self, record: &RequestRecord, gaps: GapChain) -> bool {
+        let Some(judge) = &self.judge else { return false };
+        judge.is_good(&RecordView {
+            record,
+            image: ImageFacts::of(&self.images.entries[record.image as usize]),
+            second_gap: self.arena.gaps(gaps).next(),
+        })
     }
 
     fn count(&mut self, record: &RequestRecord, gaps: GapChain) {

@@ -152,6 +152,7 @@ impl FamilyHistogram {
 #[derive(Debug, Clone)]
 pub struct PhaseHistograms {
     families: Vec<FamilyHistogram>,
+    good: u64,
 }
 
 impl Default for PhaseHistograms {
@@ -165,6 +166,7 @@ impl PhaseHistograms {
     pub fn new() -> Self {
         Self {
             families: Family::ALL.iter().map(|_| FamilyHistogram::new()).collect(),
+            good: 0,
         }
     }
 
@@ -183,6 +185,17 @@ impl PhaseHistograms {
         for (mine, theirs) in self.families.iter_mut().zip(&other.families) {
             mine.merge(theirs);
         }
+        self.good += other.good;
+    }
+
+    /// Counts a request that met every service level. No histogram can tell how many did: they must all be met by the same request.
+    pub fn count_good(&mut self) {
+        self.good += 1;
+    }
+
+    /// Requests that met every service level; 0 if none are given.
+    pub fn good(&self) -> u64 {
+        self.good
     }
 
     /// One family.

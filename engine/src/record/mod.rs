@@ -5,6 +5,7 @@ mod core_window;
 mod encoding;
 mod error_table;
 mod gap_arena;
+mod judge;
 mod outcome;
 mod request_record;
 mod server_counts;
@@ -17,4 +18,5 @@ pub use request_record::{DecodeError, RequestRecord, Usage};
 
 pub(crate) use encoding::{decode, encode};
 pub(crate) use gap_arena::{GapArena, GapChain};
+pub(crate) use judge::{Better, Criterion, Finding, ImageFacts, Judge, RecordView};
 pub(crate) use server_counts::ServerCounts;

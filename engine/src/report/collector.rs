@@ -2,21 +2,22 @@
 
 use super::column::{Column, Pool};
 use super::errors::ErrorGroups;
-use super::fields::{Fields, ImageFacts, RecordView};
+use super::fields::Fields;
+use super::levels::Findings;
 use super::scope;
 use super::validity::{ClientFigures, ClientReport};
 use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
 use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::PhaseId;
-use crate::plan::{Arrival, PhaseKind, Plan};
-use crate::record::{CoreWindow, ErrorDetail, Outcome, PhaseHistograms, RequestRecord};
+use crate::plan::{Arrival, PhaseKind, Plan, Slo};
+use crate::record::{CoreWindow, ErrorDetail, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView, RequestRecord};
 use crate::units::Nanos;
 
 /// Gathers a run's records (or its histograms) per phase and turns them into a [`Report`].
 ///
-/// A successful streamed request costs 65 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
-/// costs 8 bytes. Ten million requests of 32 tokens need about 1.9 GB, up to twice that while a vector grows. Runs that cannot
+/// A successful streamed request costs 73 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
+/// costs 24 bytes. Ten million requests of 32 tokens need about 2 GB, up to twice that while a vector grows. Runs that cannot
 /// afford it set `artifacts.records: false`: then nothing is kept per request and percentiles come from histograms.
 #[derive(Debug)]
 pub struct Collector {
@@ -24,6 +25,8 @@ pub struct Collector {
     streaming: bool,
     mode: PercentileMode,
     images: Vec<ImageFacts>,
+    slos: Vec<Slo>,
+    judge: Option<Judge>,
     phases: Vec<PhaseData>,
 }
 
@@ -41,12 +44,18 @@ pub(super) struct PhaseData {
     pub(super) issue_delays: Column,
     /// Input tokens of failed and cancelled requests.
     pub(super) error_inputs: Column,
+    /// Start and end of every request that was no success.
+    pub(super) other_flights: Vec<(u64, u64)>,
     pub(super) errors: ErrorGroups,
     pub(super) histograms: Option<PhaseHistograms>,
     /// Counts of the records that were added.
     pub(super) seen: Tally,
     pub(super) resent: u64,
     pub(super) missing_done: u64,
+    /// Those of the records that met every service level.
+    pub(super) good: u64,
+    /// What the successes made of each service level; empty without levels and without records.
+    pub(super) levels: Vec<Findings>,
     /// First start and last content of successful requests.
     pub(super) responses: Option<(Nanos, Nanos)>,
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
@@ -72,13 +81,15 @@ pub struct ClientNotes {
 
 /// Successful requests of one phase, field by field.
 ///
-/// Nine spans, three token counts, image, reads and bytes at 4 bytes each and the reuse flag make 61 bytes; the delay in
-/// `issue_delays` makes it 65. Reasoning and cache counts cost 4 more each once a server reports them, and so do
+/// Nine spans, three token counts, image, reads and bytes at 4 bytes each, the start at 8 and the reuse flag make 69 bytes; the delay in
+/// `issue_delays` makes it 73. Reasoning and cache counts cost 4 more each once a server reports them, and so do
 /// the two columns of later turns once there is one.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     reused: Vec<bool>,
     image: Vec<u32>,
+    /// Readings of the clock.
+    start: Vec<u64>,
     /// Input tokens of later turns; what a first turn has is in its image.
     later_input: Column,
     /// Bytes of their history.
@@ -109,6 +120,7 @@ impl Rows {
     fn push(&mut self, image: u32, view: &RecordView<'_>, streaming: bool) {
         self.reused.push(view.connection_reused());
         self.image.push(image);
+        self.start.push(view.record.start.0);
         let later = view.input_tokens().filter(|_| !view.image().is_first);
         self.later_input.push(later);
         self.history_bytes
@@ -145,6 +157,11 @@ pub(crate) struct Row<'a> {
 impl<'a> Row<'a> {
     pub(super) fn new(rows: &'a Rows, images: &'a [ImageFacts], at: usize) -> Self {
         Self { rows, images, at }
+    }
+
+    /// When it started.
+    pub(super) fn start(&self) -> u64 {
+        self.rows.start[self.at]
     }
 
     fn always(&self, column: &Column) -> u64 {
@@ -250,6 +267,8 @@ impl Collector {
                 PercentileMode::Histogram
             },
             images: plan.requests.entries.iter().map(ImageFacts::of).collect(),
+            judge: super::judge(&plan.slos),
+            slos: plan.slos.clone(),
             phases: plan
                 .phases
                 .iter()
@@ -262,11 +281,17 @@ impl Collector {
                     gaps: Pool::default(),
                     issue_delays: Column::default(),
                     error_inputs: Column::default(),
+                    other_flights: Vec::new(),
                     errors: ErrorGroups::default(),
                     histograms: None,
                     seen: Tally::default(),
                     resent: 0,
                     missing_done: 0,
+                    good: 0,
+                    levels: match plan.artifacts.records {
+                        true => vec![Findings::default(); plan.slos.len()],
+                        false => Vec::new(),
+                    },
                     responses: None,
                     span: None,
                     summary: None,
@@ -290,22 +315,30 @@ impl Collector {
     pub fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) {
         let exact = self.mode == PercentileMode::Exact;
         let phase = &mut self.phases[record.phase.index()];
-        let image = self.images[record.image as usize];
+        let view = RecordView::new(record, self.images[record.image as usize]);
         phase.seen.sent += 1;
         phase.resent += u64::from(record.resent);
         widen(&mut phase.span, record.issued, record.end);
         if exact && record.outcome != Outcome::Truncated {
             phase.issue_delays.push(Some(record.start.since(record.issued).0));
         }
+        // One that was cut while it waited for a connection never started.
+        if exact && record.outcome != Outcome::Success && record.start > Nanos::ZERO {
+            phase.other_flights.push((record.start.0, record.end.0));
+        }
         match record.outcome {
             Outcome::Success => {
                 phase.seen.succeeded += 1;
                 phase.missing_done += u64::from(record.missing_done);
+                if let Some(judge) = &self.judge {
+                    phase.good += u64::from(judge.is_good(&view));
+                    for (level, finding) in phase.levels.iter_mut().zip(judge.findings(&view)) {
+                        level.count(finding);
+                    }
+                }
                 widen(&mut phase.responses, record.start, record.last_content);
                 if exact {
-                    phase
-                        .rows
-                        .push(record.image, &RecordView { record, image }, self.streaming);
+                    phase.rows.push(record.image, &view, self.streaming);
                     if self.streaming {
                         record.gaps.iter().for_each(|&gap| phase.gaps.push(gap));
                     }
@@ -318,7 +351,7 @@ impl Collector {
                 }
                 phase.errors.add(record, errors);
                 if exact {
-                    phase.error_inputs.push(RecordView { record, image }.input_tokens());
+                    phase.error_inputs.push(view.input_tokens());
                 }
             }
             Outcome::Truncated => phase.seen.truncated += 1,
@@ -349,7 +382,9 @@ impl Collector {
             phase.gaps = Pool::default();
             phase.issue_delays = Column::default();
             phase.error_inputs = Column::default();
+            phase.other_flights = Vec::new();
             phase.responses = None;
+            phase.levels = Vec::new();
         }
     }
 
@@ -364,6 +399,7 @@ impl Collector {
             streaming: self.streaming,
             mode: self.mode,
             images: &self.images,
+            slos: &self.slos,
         };
         let started: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.started()).collect();
         let reports: Vec<PhaseReport> = started

@@ -1,5 +1,6 @@
 //! Statistics over the values of one metric.
 
+use super::radix::Number;
 use crate::record::FamilyHistogram;
 
 /// The percentiles of every distribution, in the order of the artifacts.
@@ -18,11 +19,28 @@ pub struct Distribution {
     pub max: Option<f64>,
     /// Population standard deviation.
     pub std: Option<f64>,
-    /// Number of values.
+    /// Number of values; 0 for a curve over time, which has none.
     pub count: u64,
     /// Sum of all values.
     pub sum: Option<f64>,
 }
+
+/// A stretch of time in which a curve does not move.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Piece {
+    pub(super) value: f64,
+    /// Nanoseconds.
+    pub(super) length: u64,
+}
+
+impl Number for Piece {
+    fn key(self) -> u64 {
+        self.value.key()
+    }
+}
+
+/// The percentiles of a curve over time.
+const OVER_TIME: [u8; 4] = [50, 90, 95, 99];
 
 impl Distribution {
     /// The value at one of [`PERCENTILES`]; `None` for any other.
@@ -75,6 +93,37 @@ impl Distribution {
             max: None,
             std: None,
             count: total,
+            sum: None,
+        })
+    }
+
+    /// Statistics of a curve, given as pieces with values going up: each counts by its length. A percentile is the value below or at which the curve
+    /// lies for that share of the time. `None` without pieces.
+    pub(super) fn over_time(sorted: &[Piece]) -> Option<Self> {
+        let (first, last) = (sorted.first()?, sorted.last()?);
+        let total: u128 = sorted.iter().map(|piece| u128::from(piece.length)).sum();
+        let weighted = |value: &dyn Fn(f64) -> f64| {
+            compensated_sum(sorted.iter().map(|piece| value(piece.value) * piece.length as f64)) / total as f64
+        };
+        let mean = weighted(&|value| value).clamp(first.value, last.value);
+        let mut percentiles = [None; PERCENTILES.len()];
+        let (mut pieces, mut passed) = (sorted.iter(), 0u128);
+        let mut value = None;
+        for (percentile, figure) in PERCENTILES.into_iter().zip(&mut percentiles) {
+            while passed * 100 < u128::from(percentile) * total {
+                let piece = pieces.next()?;
+                passed += u128::from(piece.length);
+                value = Some(piece.value);
+            }
+            *figure = value.filter(|_| OVER_TIME.contains(&percentile));
+        }
+        Some(Self {
+            avg: Some(mean),
+            percentiles,
+            min: Some(first.value),
+            max: Some(last.value),
+            std: Some(weighted(&|value| (value - mean) * (value - mean)).sqrt()),
+            count: 0,
             sum: None,
         })
     }
@@ -180,6 +229,19 @@ mod tests {
         assert_eq!(d.percentile(50), Some(6.0));
         assert_eq!(d.percentile(75), None);
         assert_eq!(Distribution::with_failures(0, 5, |_| unreachable!()), None);
+    }
+
+    #[test]
+    fn a_curve_counts_by_the_length_of_its_pieces() {
+        let piece = |value, length| Piece { value, length };
+        let d = Distribution::over_time(&[piece(0.0, 10), piece(2.0, 40), piece(4.0, 50)]).unwrap();
+        assert_eq!((d.avg, d.min, d.max), (Some(2.8), Some(0.0), Some(4.0)));
+        // 10 x 2.8^2 + 40 x 0.8^2 + 50 x 1.2^2, over 100.
+        assert!((d.std.unwrap() - 1.76f64.sqrt()).abs() < 1e-12);
+        // Half of the time the curve is at 2 or below, exactly.
+        assert_eq!((d.percentile(50), d.percentile(90)), (Some(2.0), Some(4.0)));
+        assert_eq!((d.percentile(25), d.sum, d.count), (None, None, 0));
+        assert_eq!(Distribution::over_time(&[]), None);
     }
 
     #[test]

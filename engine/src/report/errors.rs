@@ -47,6 +47,29 @@ impl ErrorCount {
     }
 }
 
+/// What servers say, in lower case, of a request that is longer than the model can take: OpenAI and what follows it, vLLM, SGLang, TensorRT-LLM,
+/// llama.cpp, TGI. None of it is said of anything else.
+const OVERFLOW: [&str; 9] = [
+    "context length",
+    "context_length",
+    "context size",
+    "context_size",
+    "context window",
+    "maximum model length",
+    "max_model_len",
+    "max_seq_len",
+    "`max_new_tokens` must be <=",
+];
+
+/// Requests among these failures that were too long for the model, by the words of the server.
+pub(super) fn context_overflows(errors: &[ErrorCount]) -> u64 {
+    let is_overflow = |error: &&ErrorCount| {
+        let message = error.message.to_lowercase();
+        OVERFLOW.iter().any(|words| message.contains(words))
+    };
+    errors.iter().filter(is_overflow).map(|error| error.count).sum()
+}
+
 /// Failures of one phase.
 #[derive(Debug, Default)]
 pub(super) struct ErrorGroups {
@@ -94,5 +117,39 @@ impl ErrorGroups {
             b.count.cmp(&a.count).then_with(|| text(a).cmp(&text(b)))
         });
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overflows_are_known_by_the_words_of_the_servers() {
+        let errors = |messages: &[&str]| -> Vec<ErrorCount> {
+            let one = |message: &&str| ErrorCount {
+                code: Some(400),
+                type_name: "Bad Request".to_owned(),
+                message: (*message).to_owned(),
+                count: 2,
+            };
+            messages.iter().map(one).collect()
+        };
+        let overflows = errors(&[
+            r#"{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens"}}"#,
+            r#"{"error":{"code":"context_length_exceeded"}}"#,
+            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+            "the request exceeds the available context size, try increasing it",
+            "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+        ]);
+        assert_eq!(context_overflows(&overflows), 12);
+        let others = errors(&[
+            "busy",
+            "model not found",
+            "max_tokens must be at least 1",
+            "queue is full",
+        ]);
+        assert_eq!(context_overflows(&others), 0);
     }
 }

@@ -1,9 +1,8 @@
 //! What formulas may ask of a finished request, wherever it is stored.
 //!
-//! The same formula serves the per-record export, which has the whole [`RequestRecord`], and the report, which has compact columns.
+//! The same formula serves the per-record export, which has the whole [`RequestRecord`](crate::record::RequestRecord), and the report, which has compact columns.
 
-use crate::plan::RequestImage;
-use crate::record::RequestRecord;
+use crate::record::{ImageFacts, RecordView};
 use crate::units::Nanos;
 
 /// The measured facts of one successful request. Spans are nanoseconds.
@@ -50,42 +49,9 @@ pub(crate) trait Fields {
     fn image(&self) -> ImageFacts;
 }
 
-/// What the report needs of a turn of the dataset.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ImageFacts {
-    /// Tokens of its own message, where known without a tokenizer.
-    pub(crate) input_tokens: Option<u32>,
-    /// Whether it is the first of its conversation, and so has no history.
-    pub(crate) is_first: bool,
-    /// Output tokens asked for.
-    pub(crate) requested_tokens: Option<u32>,
-    /// Bytes of the body without history.
-    pub(crate) body_bytes: u32,
-}
-
-impl ImageFacts {
-    pub(crate) fn of(image: &RequestImage) -> Self {
-        Self {
-            input_tokens: image.input_tokens,
-            is_first: image.turn == 0,
-            requested_tokens: image.requested_output_tokens,
-            body_bytes: image.body_len,
-        }
-    }
-}
-
-/// A whole record with its dataset entry.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecordView<'a> {
-    pub(crate) record: &'a RequestRecord,
-    pub(crate) image: ImageFacts,
-}
-
-impl RecordView<'_> {
-    /// From start to `instant`; `None` if it did not happen.
-    fn span_to(&self, instant: Nanos) -> Option<u64> {
-        (instant != Nanos::ZERO).then(|| instant.since(self.record.start).0)
-    }
+/// From the start of a request to `instant`; `None` if it did not happen.
+fn span_to(view: &RecordView<'_>, instant: Nanos) -> Option<u64> {
+    (instant != Nanos::ZERO).then(|| instant.since(view.record.start).0)
 }
 
 impl Fields for RecordView<'_> {
@@ -94,15 +60,15 @@ impl Fields for RecordView<'_> {
     }
 
     fn first_content(&self) -> Option<u64> {
-        self.span_to(self.record.first_content)
+        span_to(self, self.record.first_content)
     }
 
     fn second_content_gap(&self) -> Option<u64> {
-        self.record.gaps.first().copied()
+        self.second_gap
     }
 
     fn first_output(&self) -> Option<u64> {
-        self.span_to(self.record.first_output)
+        span_to(self, self.record.first_output)
     }
 
     fn end(&self) -> u64 {
@@ -114,7 +80,7 @@ impl Fields for RecordView<'_> {
     }
 
     fn connecting(&self) -> u64 {
-        self.span_to(self.record.connected).unwrap_or(0)
+        span_to(self, self.record.connected).unwrap_or(0)
     }
 
     fn sending(&self) -> u64 {

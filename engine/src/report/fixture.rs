@@ -100,6 +100,7 @@ pub(crate) fn plan() -> Plan {
         readiness: None,
         hooks: HookPlan::default(),
         telemetry: TelemetryPlan::default(),
+        slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),
             overwrite: false,

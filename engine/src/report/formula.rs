@@ -10,6 +10,9 @@ const MISMATCH_SHARE: f64 = 0.05;
 /// See [`MISMATCH_SHARE`].
 const MISMATCH_TOKENS: f64 = 50.0;
 
+/// Counts of the same tokens that differ by more than this many percent are a discrepancy.
+const DISCREPANCY_PCT: f64 = 10.0;
+
 /// Counts of nanoseconds and tokens are far below 2^53, so the conversion is exact.
 fn number(value: u64) -> Option<f64> {
     Some(value as f64)
@@ -125,6 +128,16 @@ pub(super) fn osl_mismatch(r: &impl Fields) -> Option<f64> {
     let (difference, requested) = mismatch(r)?;
     let tolerated = (requested * MISMATCH_SHARE).min(MISMATCH_TOKENS);
     Some(f64::from(u8::from(difference.abs() > tolerated)))
+}
+
+/// How far the server's count of the input is from the dataset's, either way.
+pub(super) fn usage_prompt_tokens_diff_pct(r: &impl Fields) -> Option<f64> {
+    let (counted, known) = (r.prompt_tokens()?, r.input_tokens().filter(|&tokens| tokens > 0)?);
+    Some(100.0 * counted.abs_diff(known) as f64 / known as f64)
+}
+
+pub(super) fn usage_discrepancy(r: &impl Fields) -> Option<f64> {
+    Some(f64::from(usage_prompt_tokens_diff_pct(r)? > DISCREPANCY_PCT))
 }
 
 pub(super) fn usage_prompt_tokens(r: &impl Fields) -> Option<f64> {

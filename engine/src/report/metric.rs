@@ -3,10 +3,11 @@
 //! Tags, headers and units are those of the peer, so that its readers load our artifacts; `docs/metrics.md` says the same in prose.
 
 use super::collector::Row;
-use super::fields::RecordView;
+use super::curve::{Curve, Over, Reading, Stage};
 use super::formula;
 use super::totals::Totals;
-use crate::record::Family;
+use crate::plan::Slo;
+use crate::record::{Better, Criterion, Family, Judge, RecordView};
 
 /// The unit of a metric in artifacts, and how many internal units of a formula (nanoseconds, bytes, tokens) make one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +67,10 @@ impl Unit {
 /// Where a metric stands on the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Figures from the intended start.
+    /// Figures from the intended start, and figures over the whole window.
     Effective,
+    /// Figures over the time in which something was going on.
+    Active,
     /// The server's own token counts.
     Usage,
     /// The main table.
@@ -113,6 +116,8 @@ pub(crate) enum Kind {
         /// Tag of the other metric.
         of: &'static str,
     },
+    /// What was going on at once, weighted by time.
+    Curve(Curve),
     /// One figure per scope.
     Scalar(fn(&Totals<'_>) -> Option<f64>),
 }
@@ -137,6 +142,8 @@ pub struct Metric {
     pub(crate) integer: bool,
     /// Whether the per-record export has it.
     pub(crate) per_record: bool,
+    /// Which side of a service level is good.
+    pub(super) better: Better,
     /// The histogram that stands in for it in runs without records.
     pub(super) family: Option<Family>,
 }
@@ -158,6 +165,7 @@ impl Metric {
             kind,
             integer: matches!(unit, Unit::Tokens | Unit::Count | Unit::Ratio),
             per_record: matches!(kind, Kind::Record(_)),
+            better: Better::Smaller,
             family: None,
         }
     }
@@ -177,6 +185,24 @@ impl Metric {
         value: fn(&Totals<'_>) -> Option<f64>,
     ) -> Self {
         Self::new(tag, header, unit, Kind::Scalar(value))
+    }
+
+    const fn curve(
+        tag: &'static str,
+        header: &'static str,
+        unit: Unit,
+        stage: Stage,
+        reading: Reading,
+        over: Over,
+    ) -> Self {
+        let mut curve = Self::new(tag, header, unit, Kind::Curve(Curve { stage, reading, over }));
+        curve.group = Some(match over {
+            Over::Window => Group::Effective,
+            Over::Active => Group::Active,
+        });
+        // Stages begin and end with the first content of a stream.
+        curve.streaming_only = !matches!(stage, Stage::Flight);
+        curve
     }
 
     const fn streaming(mut self) -> Self {
@@ -208,6 +234,11 @@ impl Metric {
         self
     }
 
+    const fn larger_is_better(mut self) -> Self {
+        self.better = Better::Larger;
+        self
+    }
+
     const fn histogram(mut self, family: Family) -> Self {
         self.family = Some(family);
         self
@@ -218,6 +249,8 @@ impl Metric {
 pub(super) const E2E_NORMALIZED_LATENCY: Formula = formula!(e2e_normalized_latency);
 /// 1 for a request whose output length missed what was asked for, else 0; not exported itself.
 pub(super) const OSL_MISMATCH: Formula = formula!(osl_mismatch);
+/// 1 for a request whose input the server counts otherwise than the dataset, else 0; not exported itself.
+pub(super) const USAGE_DISCREPANCY: Formula = formula!(usage_discrepancy);
 
 /// How late a request started; not exported itself.
 pub(super) const SCHEDULE_OFFSET: Formula = formula!(schedule_offset);
@@ -243,19 +276,21 @@ pub const METRICS: &[Metric] = &[
     Metric::scalar("output_token_throughput", "Output Token Throughput", TokensPerSecond, |t| t.rate(t.sum("output_sequence_length")))
         .main(800),
     Metric::record("output_token_throughput_per_user", "Output Token Throughput Per User", TokensPerSecondPerUser,
-        formula!(output_token_throughput_per_user)).streaming().main(500),
+        formula!(output_token_throughput_per_user)).streaming().main(500).larger_is_better(),
     Metric::record("full_decode_duration", "Full Decode Duration", Milliseconds, formula!(full_decode_duration))
         .streaming().main(360).histogram(Family::FullDecodeDuration),
     Metric::record("full_response_inter_token_latency", "Full-Response Inter Token Latency", Milliseconds,
         formula!(full_response_inter_token_latency)).streaming().main(410),
     Metric::record("full_response_output_token_throughput_per_user", "Full-Response Output Token Throughput Per User",
-        TokensPerSecondPerUser, formula!(full_response_output_token_throughput_per_user)).streaming().main(520),
+        TokensPerSecondPerUser, formula!(full_response_output_token_throughput_per_user)).streaming().main(520).larger_is_better(),
     Metric::record("output_sequence_length", "Output Sequence Length", Tokens, formula!(output_sequence_length))
-        .main(600).histogram(Family::OutputTokens),
+        .main(600).histogram(Family::OutputTokens).larger_is_better(),
     Metric::record("input_sequence_length", "Input Sequence Length", Tokens, formula!(input_sequence_length))
-        .main(700).histogram(Family::InputTokens),
-    Metric::record("output_token_count", "Output Token Count", Tokens, formula!(output_token_count)),
-    Metric::record("reasoning_token_count", "Reasoning Token Count", Tokens, formula!(reasoning_token_count)),
+        .main(700).histogram(Family::InputTokens).larger_is_better(),
+    Metric::scalar("goodput", "Goodput", RequestsPerSecond, |t| t.rate(t.good())).main(1000),
+    Metric::scalar("good_request_count", "Good Request Count", Requests, |t| t.good()),
+    Metric::record("output_token_count", "Output Token Count", Tokens, formula!(output_token_count)).larger_is_better(),
+    Metric::record("reasoning_token_count", "Reasoning Token Count", Tokens, formula!(reasoning_token_count)).larger_is_better(),
     Metric::new("inter_chunk_latency", "Inter Chunk Latency", Milliseconds, Kind::Gaps)
         .streaming().histogram(Family::InterChunkLatency),
     Metric::scalar("total_output_tokens", "Total Output Tokens", Tokens, |t| t.sum("output_token_count")),
@@ -286,18 +321,20 @@ pub const METRICS: &[Metric] = &[
         .streaming().main(210),
     Metric::record("decode_duration", "Decode Duration", Milliseconds, formula!(decode_duration)).streaming().main(350),
     Metric::record("e2e_output_token_throughput", "E2E Output Token Throughput", TokensPerSecondPerUser,
-        formula!(e2e_output_token_throughput)).main(510),
+        formula!(e2e_output_token_throughput)).main(510).larger_is_better(),
     Metric::record("prefill_throughput_per_user", "Prefill Throughput Per User", TokensPerSecondPerUser,
-        formula!(prefill_throughput_per_user)).streaming(),
+        formula!(prefill_throughput_per_user)).streaming().larger_is_better(),
     Metric::record("osl_mismatch_diff_pct", "OSL Mismatch Diff %", Percent, formula!(osl_mismatch_diff_pct)),
     Metric::scalar("osl_mismatch_count", "OSL Mismatch Count", Requests, |t| t.osl_mismatches()),
 
-    Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000),
+    Metric::record("usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", Percent, formula!(usage_prompt_tokens_diff_pct)),
+    Metric::scalar("usage_discrepancy_count", "Usage Discrepancy Count", Requests, |t| t.usage_discrepancies()),
+    Metric::record("usage_prompt_tokens", "Usage Prompt Tokens", Tokens, formula!(usage_prompt_tokens)).usage(1000).larger_is_better(),
     Metric::record("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", Tokens,
-        formula!(usage_prompt_cache_read_tokens)).usage(1010),
-    Metric::record("usage_completion_tokens", "Usage Completion Tokens", Tokens, formula!(output_sequence_length)).usage(1100),
-    Metric::record("usage_reasoning_tokens", "Usage Reasoning Tokens", Tokens, formula!(usage_reasoning_tokens)).usage(1110),
-    Metric::record("usage_total_tokens", "Usage Total Tokens", Tokens, formula!(usage_total_tokens)).usage(1200),
+        formula!(usage_prompt_cache_read_tokens)).usage(1010).larger_is_better(),
+    Metric::record("usage_completion_tokens", "Usage Completion Tokens", Tokens, formula!(output_sequence_length)).usage(1100).larger_is_better(),
+    Metric::record("usage_reasoning_tokens", "Usage Reasoning Tokens", Tokens, formula!(usage_reasoning_tokens)).usage(1110).larger_is_better(),
+    Metric::record("usage_total_tokens", "Usage Total Tokens", Tokens, formula!(usage_total_tokens)).usage(1200).larger_is_better(),
     Metric::scalar("total_usage_prompt_tokens", "Total Usage Prompt Tokens", Tokens, |t| t.sum("usage_prompt_tokens")).usage(2000),
     Metric::scalar("total_usage_prompt_cache_read_tokens", "Total Usage Prompt Cache Read Tokens", Tokens,
         |t| t.sum("usage_prompt_cache_read_tokens")).usage(2010),
@@ -309,8 +346,10 @@ pub const METRICS: &[Metric] = &[
         |t| t.sum("usage_reasoning_tokens")).usage(2110),
     Metric::scalar("total_usage_total_tokens", "Total Usage Total Tokens", Tokens, |t| t.sum("usage_total_tokens")).usage(2200),
 
+    Metric::scalar("context_overflow_count", "Context Overflow Count", Requests, |t| t.context_overflows()).main(UNNUMBERED),
     Metric::scalar("completed_request_count", "Completed Requests (Success + Error)", Requests, |t| t.completed()).main(1075),
     Metric::scalar("request_error_rate", "Request Error Rate", Percent, |t| t.error_rate()).main(1080),
+    Metric::scalar("good_request_fraction", "GoodRequestFraction", Ratio, |t| t.good_fraction()),
     Metric::scalar("input_token_throughput", "Input Token Throughput", TokensPerSecond, |t| t.rate(t.sum("input_sequence_length")))
         .main(805),
     Metric::scalar("total_token_throughput", "Total Token Throughput", TokensPerSecond, |t| t.total_token_throughput()),
@@ -322,6 +361,24 @@ pub const METRICS: &[Metric] = &[
     Metric::adjusted("adj_inter_token_latency", "Inter Token Latency (error-adjusted)", "inter_token_latency").streaming(),
     Metric::adjusted("adj_full_response_inter_token_latency", "Full-Response Inter Token Latency (error-adjusted)",
         "full_response_inter_token_latency").streaming(),
+
+    Metric::curve("effective_concurrency", "Effective Concurrency", Requests, Stage::Flight, Reading::Requests, Over::Window),
+    Metric::curve("effective_prefill_throughput", "Effective Prefill Throughput", TokensPerSecond,
+        Stage::Prefill, Reading::Tokens, Over::Window),
+    Metric::curve("effective_decode_concurrency", "Effective Decode Concurrency", Requests,
+        Stage::Decode, Reading::Requests, Over::Window),
+    Metric::curve("effective_prefill_concurrency", "Effective Prefill Concurrency", Requests,
+        Stage::Prefill, Reading::Requests, Over::Window),
+    Metric::curve("effective_total_throughput", "Effective Total Throughput", TokensPerSecond,
+        Stage::PrefillOrDecode, Reading::Tokens, Over::Window),
+    Metric::curve("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", TokensPerSecondPerUser,
+        Stage::Prefill, Reading::TokensPerUser, Over::Window),
+    Metric::curve("active_prefill_throughput", "Active Prefill Throughput", TokensPerSecond,
+        Stage::Prefill, Reading::Tokens, Over::Active),
+    Metric::curve("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", TokensPerSecondPerUser,
+        Stage::Prefill, Reading::TokensPerUser, Over::Active),
+    Metric::curve("active_total_throughput", "Active Total Throughput", TokensPerSecond,
+        Stage::PrefillOrDecode, Reading::Tokens, Over::Active),
 
     Metric::new("credit_to_start_latency", "Credit-to-Start Latency", Milliseconds, Kind::IssueDelay),
     Metric::record("effective_latency", "Effective Latency (CO-aware)", Milliseconds, formula!(effective_latency))
@@ -342,9 +399,54 @@ pub fn metric(tag: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.tag == tag)
 }
 
+/// The judge of a run; `None` if it has no service levels.
+pub(crate) fn judge(slos: &[Slo]) -> Option<Judge> {
+    let criterion = |slo: &Slo| {
+        let metric = metric(slo.metric).expect("a test holds the names of the config against this table");
+        let Kind::Record(formula) = metric.kind else {
+            unreachable!("{} has no value per request", metric.tag)
+        };
+        Criterion {
+            figure: formula.of_record,
+            divisor: metric.unit.divisor(),
+            better: metric.better,
+            threshold: slo.threshold,
+        }
+    };
+    Judge::new(slos.iter().map(criterion).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{METRICS_OF_NO_REQUEST, SLO_METRICS};
+
+    #[test]
+    fn service_levels_can_be_about_every_metric_of_a_request_and_no_other() {
+        let ours: Vec<(&str, bool)> = METRICS
+            .iter()
+            .filter(|metric| matches!(metric.kind, Kind::Record(_)))
+            .map(|metric| (metric.tag, metric.streaming_only))
+            .collect();
+        for one in SLO_METRICS {
+            assert!(ours.contains(one), "{one:?} is in the config and not in the report");
+        }
+        for one in &ours {
+            assert!(
+                SLO_METRICS.contains(one),
+                "{one:?} is in the report and not in the config"
+            );
+        }
+        // What is refused for being no request's is known by name.
+        for metric in METRICS {
+            let of_a_scope = matches!(metric.kind, Kind::Scalar(_) | Kind::Curve(_));
+            assert!(
+                !of_a_scope || METRICS_OF_NO_REQUEST.contains(&metric.tag),
+                "{}",
+                metric.tag
+            );
+        }
+    }
 
     #[test]
     fn tags_are_unique_and_twins_have_an_original() {

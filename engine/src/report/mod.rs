@@ -5,10 +5,12 @@
 
 mod collector;
 mod column;
+mod curve;
 mod distribution;
 mod errors;
 mod fields;
 mod formula;
+mod levels;
 mod metric;
 mod radix;
 mod scope;
@@ -26,8 +28,9 @@ mod validity_tests;
 pub use collector::{ClientNotes, Collector};
 pub use distribution::{Distribution, PERCENTILES};
 pub use errors::ErrorCount;
-pub(crate) use fields::{Fields, ImageFacts, RecordView};
-pub(crate) use metric::{Formula, Kind};
+pub(crate) use fields::Fields;
+pub use levels::{Findings, Level};
+pub(crate) use metric::{Formula, Kind, judge};
 pub use metric::{Group, METRICS, Metric, Unit, metric};
 pub use scope::{Measured, ScopeReport, Value, Window};
 pub use table::{DistributionRow, ScalarRow, Table};

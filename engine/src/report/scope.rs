@@ -1,20 +1,25 @@
 //! The figures of one scope: one phase, all profiling phases, or all warmup phases.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::PercentileMode;
 use super::collector::{PhaseData, Row};
 use super::column::Pool;
+use super::curve;
 use super::distribution::Distribution;
-use super::errors::{ErrorCount, ErrorGroups};
-use super::fields::ImageFacts;
-use super::metric::{E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET};
+use super::errors::{self, ErrorCount, ErrorGroups};
+use super::levels::{self, Level};
+use super::metric::{
+    E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET, USAGE_DISCREPANCY,
+};
 use super::radix;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
 use crate::coordinator::Tally;
-use crate::record::{Family, PhaseHistograms};
+use crate::plan::Slo;
+use crate::record::{Family, ImageFacts, PhaseHistograms};
 use crate::units::Nanos;
 
 /// A figure of a scope, in the metric's exported unit.
@@ -61,6 +66,8 @@ pub struct ScopeReport {
     pub metrics: Vec<Measured>,
     /// Its failures, most frequent first. Requests that the engine cut are not among them.
     pub errors: Vec<ErrorCount>,
+    /// What its successes made of each service level. Empty without levels, and where there are no records to count.
+    pub levels: Vec<Level>,
     /// Actual start minus intended start in milliseconds, from the histograms.
     pub send_lag: Option<Distribution>,
     /// Whether an interrupt cut it short.
@@ -101,6 +108,7 @@ pub(super) struct Context<'a> {
     pub(super) streaming: bool,
     pub(super) mode: PercentileMode,
     pub(super) images: &'a [ImageFacts],
+    pub(super) slos: &'a [Slo],
 }
 
 /// A scope under computation.
@@ -109,6 +117,15 @@ struct Scope<'a> {
     images: &'a [ImageFacts],
     successes: u64,
     errors: u64,
+    /// Whose turn it is to compute a curve.
+    turn: Mutex<()>,
+}
+
+/// Requests counted for what they were, not for what they measured.
+struct Judged {
+    /// `None` without service levels.
+    good: Option<u64>,
+    context_overflows: u64,
 }
 
 /// Computes the figures of some phases taken together.
@@ -125,6 +142,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         images: context.images,
         successes: of_record.succeeded,
         errors: of_record.failed + of_record.cancelled,
+        turn: Mutex::new(()),
     };
     let histograms = merged_histograms(phases);
     let applicable = || {
@@ -136,7 +154,16 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         PercentileMode::Exact => scope.distributions(applicable()),
         PercentileMode::Histogram => from_histograms(applicable(), histograms.as_ref()),
     };
-    let totals = scope.totals(context, &measured);
+    let good = match context.mode {
+        PercentileMode::Exact => phases.iter().map(|phase| phase.good).sum(),
+        PercentileMode::Histogram => histograms.as_ref().map_or(0, PhaseHistograms::good),
+    };
+    let errors = ErrorGroups::merged(phases.iter().map(|phase| &phase.errors));
+    let judged = Judged {
+        good: (!context.slos.is_empty()).then_some(good),
+        context_overflows: errors::context_overflows(&errors),
+    };
+    let totals = scope.totals(context, &measured, judged);
     let scalars: Vec<Measured> = applicable()
         .filter_map(|metric| match metric.kind {
             Kind::Scalar(value) => value(&totals).filter(|v| v.is_finite()).map(|v| Measured {
@@ -154,7 +181,8 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         resent: phases.iter().map(|phase| phase.resent).sum(),
         missing_done: phases.iter().map(|phase| phase.missing_done).sum(),
         metrics: measured,
-        errors: ErrorGroups::merged(phases.iter().map(|phase| &phase.errors)),
+        errors,
+        levels: levels::of(context.slos, phases),
         send_lag: histograms
             .and_then(|all| Distribution::of_histogram(all.family(Family::SendLag)))
             .map(|lag| lag.scaled(1e6)),
@@ -251,7 +279,7 @@ impl Scope<'_> {
     }
 
     /// Distributions of all metrics. The load is over, so all processors are free; a thread holds one metric's values at a time, 16 bytes
-    /// per record.
+    /// per record. Curves hold up to 128 bytes per record, so they take turns.
     fn distributions(&self, metrics: impl Iterator<Item = &'static Metric>) -> Vec<Measured> {
         let metrics: Vec<&'static Metric> = metrics.collect();
         let threads = match self.rows() {
@@ -316,8 +344,17 @@ impl Scope<'_> {
                 }
                 _ => None,
             },
+            Kind::Curve(curve) => {
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                curve::distribution(curve, self.phases, self.images, self.window())
+            }
             Kind::Scalar(_) => None,
         }
+    }
+
+    /// Length of the union of the phases' windows.
+    fn window(&self) -> Nanos {
+        union_length(self.phases.iter().filter_map(|phase| phase.window()).collect())
     }
 
     fn schedule_offset(&self) -> Option<Distribution> {
@@ -328,9 +365,9 @@ impl Scope<'_> {
         Distribution::of_sorted(values.len(), |at| values[at])
     }
 
-    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured]) -> Totals<'m> {
-        let windows: Vec<(Nanos, Nanos)> = self.phases.iter().filter_map(|phase| phase.window()).collect();
-        let window_s = (!windows.is_empty()).then(|| union_length(windows).as_secs_f64());
+    fn totals<'m>(&self, context: &Context<'_>, measured: &'m [Measured], judged: Judged) -> Totals<'m> {
+        let has_window = self.phases.iter().any(|phase| phase.window().is_some());
+        let window_s = has_window.then(|| self.window().as_secs_f64());
         // One phase: from its first request to its last response. Several: the time in which any of them ran. Without records only
         // the window is known.
         let responses = match self.phases {
@@ -346,10 +383,13 @@ impl Scope<'_> {
             measured,
             successes: self.successes,
             errors: self.errors,
+            good: judged.good,
+            context_overflows: judged.context_overflows,
             window_s,
             benchmark_duration_s,
             normalized_latency: self.of_formula(&E2E_NORMALIZED_LATENCY),
             osl_mismatch: self.of_formula(&OSL_MISMATCH),
+            usage_discrepancy: self.of_formula(&USAGE_DISCREPANCY),
             schedule_offset: self.schedule_offset(),
         }
     }

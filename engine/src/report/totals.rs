@@ -10,6 +10,10 @@ pub(crate) struct Totals<'a> {
     pub(super) successes: u64,
     /// Failed and cancelled requests.
     pub(super) errors: u64,
+    /// Successes that met every service level; `None` if none are given.
+    pub(super) good: Option<u64>,
+    /// Failures for want of room in the model's context.
+    pub(super) context_overflows: u64,
     /// Length of the observation window; with several phases, of the union of their windows.
     pub(super) window_s: Option<f64>,
     pub(super) benchmark_duration_s: Option<f64>,
@@ -17,6 +21,8 @@ pub(crate) struct Totals<'a> {
     pub(super) normalized_latency: Option<Distribution>,
     /// Of one 0 or 1 per request.
     pub(super) osl_mismatch: Option<Distribution>,
+    /// Of one 0 or 1 per request.
+    pub(super) usage_discrepancy: Option<Distribution>,
     /// Nanoseconds from the intended to the actual start, over the phases that replay a schedule; `None` if none does.
     pub(super) schedule_offset: Option<Distribution>,
 }
@@ -48,8 +54,24 @@ impl Totals<'_> {
         Self::present(self.successes)
     }
 
+    /// Absent without successes, as the figures that it is seen beside.
+    pub(super) fn good(&self) -> Option<f64> {
+        self.successes()?;
+        Some(self.good? as f64)
+    }
+
+    pub(super) fn good_fraction(&self) -> Option<f64> {
+        Some(self.good? as f64 / self.completed()?)
+    }
+
     pub(super) fn errors(&self) -> Option<f64> {
         Self::present(self.errors)
+    }
+
+    /// There as soon as a request has failed: 0 then says that it was for other reasons.
+    pub(super) fn context_overflows(&self) -> Option<f64> {
+        self.errors()?;
+        Some(self.context_overflows as f64)
     }
 
     pub(super) fn completed(&self) -> Option<f64> {
@@ -77,6 +99,10 @@ impl Totals<'_> {
 
     pub(super) fn osl_mismatches(&self) -> Option<f64> {
         self.osl_mismatch.as_ref()?.sum
+    }
+
+    pub(super) fn usage_discrepancies(&self) -> Option<f64> {
+        self.usage_discrepancy.as_ref()?.sum
     }
 
     /// Output tokens per second of the request at this percentile of latency per token.

@@ -11,9 +11,11 @@
 mod address;
 mod export;
 mod facts;
+mod forecast;
 mod hooks;
 mod live;
 mod placement;
+mod preview;
 mod processors;
 mod results;
 mod servers;
@@ -28,7 +30,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use address::Addresses;
+pub use forecast::{Bound, Forecast, PhaseForecast, Requests, forecast};
 pub use live::{LivePhase, LiveSnapshot};
+pub use preview::{HostPreview, Preview, preview};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
@@ -214,7 +218,10 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         driver: reactor::choose(options.driver)?,
     };
     let directory = ArtifactDirectory::prepare(plan)?;
-    let inputs = artifact::write_inputs(&directory, plan)?;
+    let before = [
+        artifact::write_inputs(&directory, plan)?,
+        artifact::write_resolved(&directory, plan)?,
+    ];
     let caller = KeptOff::processors_of_cores(&host);
     let Started {
         journal,
@@ -225,7 +232,9 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         observers,
     } = start_load(plan, &mut host, &directory, options).inspect_err(|_| {
         // Nothing was measured, so nothing may look like results to the next run. Best effort: the reason of the refusal is worth more.
-        let _ = std::fs::remove_file(&inputs);
+        for file in &before {
+            let _ = std::fs::remove_file(file);
+        }
         let _ = std::fs::remove_file(directory.path().join(artifact::JOURNAL));
     })?;
     while !load.ended_within(OBSERVE) {
@@ -254,7 +263,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         options.interrupt.signal(),
     );
     outcome.warnings.extend(observed.warnings());
-    outcome.files.insert(0, inputs);
+    outcome.files.splice(0..0, before);
     outcome.warnings.splice(
         0..0,
         host.driver

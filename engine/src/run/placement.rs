@@ -25,6 +25,8 @@ pub(super) struct Placement {
     choice: &'static str,
     /// Most connections of one core at once.
     pub(super) connections_per_core: usize,
+    /// Descriptors that the plan needs at least, and those that this process may have.
+    pub(super) descriptors: (u64, u64),
 }
 
 /// Decides the placement and raises the descriptor limit.
@@ -40,6 +42,7 @@ pub(super) fn place(phases: &[PhasePlan], servers: usize, wanted: &CoreChoice) -
     }
     Ok(Placement {
         connections_per_core: connections(phases, servers, processors.cores.len(), limit),
+        descriptors: (needed, limit),
         processors,
         choice: match wanted {
             CoreChoice::Auto => "default",
@@ -66,6 +69,17 @@ impl Placement {
             others => format!("the other threads on {} {}", word(others), format_list(others)),
         };
         format!("{cores} on {} {}, {others}", word(&pinned), format_list(&pinned))
+    }
+
+    /// Most connections that the plan can have open together: by its limits, or as many as there are places where a phase has none.
+    pub(super) fn most_in_flight(&self, phases: &[PhasePlan]) -> u64 {
+        let places = (self.connections_per_core * self.processors.cores.len()) as u64;
+        let is_unlimited = |phase: &PhasePlan| phase.concurrency.is_none() && !phase.arrival.is_closed_loop();
+        if phases.iter().any(is_unlimited) {
+            places
+        } else {
+            connections_in_flight(phases).min(places)
+        }
     }
 
     /// The choice as artifacts show it.
@@ -167,6 +181,7 @@ mod tests {
                 },
                 choice: "default",
                 connections_per_core: 1,
+                descriptors: (129, 1024),
             }
             .line()
         };

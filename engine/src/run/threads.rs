@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::reactor::{
     self, Chosen, CorePlan, CoreReport, DriverChoice, DriverKind, ReactorError, Routes, connects_in_flight,
 };
+use crate::report;
 use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
@@ -163,6 +164,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             pacing: host.profiles,
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
+            judge: report::judge(&plan.slos),
         };
         let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {

@@ -37,6 +37,15 @@ pub(crate) fn raise_descriptor_limit(needed: u64) -> u64 {
     descriptor_limits().rlim_cur
 }
 
+/// How many local ports one address of this host has for connections that bind none (ip(7), `ip_local_port_range`); `None` where the host does not
+/// tell.
+pub(crate) fn local_ports() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let (first, last) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (first <= last).then(|| last - first + 1)
+}
+
 /// Lets this thread's timed waits end on time: the default slack allows the kernel to be 50 us late (prctl(2), `PR_SET_TIMERSLACK`).
 pub(crate) fn sharpen_timers() {
     // SAFETY: takes no pointers; a refusal changes nothing.

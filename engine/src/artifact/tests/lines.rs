@@ -32,6 +32,24 @@ fn failed_cancelled_and_cut_requests_have_lines_with_their_error() {
 }
 
 #[test]
+fn a_success_says_whether_it_was_good_and_a_failure_does_not() {
+    let mut judged = plan();
+    judged.slos = vec![crate::plan::Slo {
+        metric: "request_latency",
+        threshold: 100.0,
+    }];
+    let mut slow = success(BASELINE, 1);
+    slow.last_content = slow.start + Nanos::from_millis(101);
+    let records = [success(BASELINE, 0), slow, other(BASELINE, 2, Outcome::Error)];
+    let lines = write_tree(judged, &records, &RunEnd::Complete).lines();
+    let good = |line: &Value| line["metrics"].get("good_request_count").cloned();
+    let count = |count: u64| Some(json!({"value": count, "unit": "requests"}));
+    assert_eq!([0, 1, 2].map(|at| good(&lines[at])), [count(1), count(0), None]);
+    let unjudged = write_tree(plan(), &records, &RunEnd::Complete).lines();
+    assert_eq!(good(&unjudged[0]), None);
+}
+
+#[test]
 fn tokens_that_came_before_a_disconnect_are_kept_and_count_nowhere() {
     let streamed = |content_events, completion_tokens| {
         let mut record = other(BASELINE, 1, Outcome::Cancelled);

@@ -121,7 +121,7 @@ fn mistakes_of_a_controller_are_placed_at_their_key() {
         (
             "adaptive_scale: {sustain_duration: 5, sla: {goodput: {avg: {gt: 5}}}}".to_owned(),
             "adaptive_scale.sla.goodput",
-            "not supported by ringload yet",
+            "there are none; add them to the benchmark",
         ),
         (
             "adaptive_scale: {sustain_duration: 5, sla: {request_latency: {p42: {lt: 5}}}}".to_owned(),
@@ -177,4 +177,25 @@ fn a_controller_needs_a_duration_and_its_metrics_what_they_are_measured_in() {
         found.len() == 1 && found[0].contains("is measured in streams"),
         "{found:?}"
     );
+}
+
+#[test]
+fn goodput_is_a_service_level_where_slos_say_what_is_good() {
+    let block = "type: concurrency, concurrency: 8, duration: 9, adaptive_scale: {sustain_duration: 5, sla: {goodput_ratio: {avg: {ge: 0.9}}}}";
+    let text = format!("{}  slos: {{request_latency: 500}}\n", phase_text(block));
+    let adaptive = read(&text).phases.remove(0).limits.adaptive.expect("it is switched on");
+    assert_eq!(
+        (adaptive.sla[0].metric.as_str(), adaptive.sla[0].threshold),
+        ("goodput_ratio", 0.9)
+    );
+    // A mistake in the thresholds is one mistake, not a reason for a second.
+    let faulty = format!("{}  slos: {{request_latency: fast}}\n", phase_text(block));
+    let found = mistakes(&faulty);
+    assert!(
+        found.len() == 1 && found[0].contains("slos.request_latency"),
+        "{found:?}"
+    );
+    let empty = format!("{}  slos: {{}}\n", phase_text(block));
+    let found = mistakes(&empty);
+    assert!(found.len() == 1 && found[0].contains("there are none"), "{found:?}");
 }

@@ -77,7 +77,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
         );
     }
     for more in [
-        "  slos: {request_latency: 5}\n",
+        "  slos: {rtfx: 5}\n",
         "  artifacts: {raw: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",

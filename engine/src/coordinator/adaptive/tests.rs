@@ -51,6 +51,7 @@ fn sample(issued: Nanos, outcome: Outcome, millis: u64) -> Sample {
         first_token: Some(Nanos::from_millis(millis / 2)),
         output_tokens: 5,
         counted_by_server: true,
+        good: outcome == Outcome::Success,
     }
 }
 
@@ -320,6 +321,8 @@ fn figures_of_a_window_follow_their_formulas() {
         .into();
     samples.push(sample(at, Outcome::Error, 1));
     samples.push(sample(at, Outcome::Cancelled, 1));
+    // A success that missed a threshold.
+    samples[3].good = false;
     let window = Window { samples };
     let value = |metric, stat| window.value(&filter(metric, "", stat, SlaOp::Lt, 0.0), Nanos::from_secs(2));
     let average = WindowStat::Average;
@@ -330,6 +333,8 @@ fn figures_of_a_window_follow_their_formulas() {
     assert_eq!(value(WindowMetric::InterTokenLatency, WindowStat::Min), 1.25);
     assert_eq!(value(WindowMetric::RequestThroughput, average), 2.0);
     assert_eq!(value(WindowMetric::OutputTokenThroughput, average), 10.0);
+    assert_eq!(value(WindowMetric::Goodput, average), 1.5);
+    assert_eq!(value(WindowMetric::GoodputRatio, average), 3.0 / 6.0);
     assert_eq!(value(WindowMetric::SuccessRate, average), 4.0 / 6.0);
     assert_eq!(value(WindowMetric::ErrorRate, average), 100.0 * (1.0 / 6.0));
     assert_eq!(value(WindowMetric::CancellationRate, average), 1.0 / 6.0);

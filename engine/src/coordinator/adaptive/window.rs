@@ -61,6 +61,11 @@ impl Window {
         self.samples.iter().filter(|sample| sample.outcome == Outcome::Success)
     }
 
+    /// Successes that met every service level of the run.
+    fn good(&self) -> u64 {
+        self.samples.iter().filter(|sample| sample.good).count() as u64
+    }
+
     /// Whether output tokens are the server's counts, or events with content: (some are the former, some are the latter).
     pub(super) fn token_sources(&self) -> (bool, bool) {
         let by_server = |sample: &Sample| sample.counted_by_server;
@@ -106,6 +111,8 @@ impl Window {
                 let tokens: u64 = self.successes().map(|sample| u64::from(sample.output_tokens)).sum();
                 rate(tokens as f64)
             }
+            WindowMetric::Goodput => rate(self.good() as f64),
+            WindowMetric::GoodputRatio => share(self.good()),
             WindowMetric::SuccessRate => share(totals.completed),
             WindowMetric::ErrorRate => 100.0 * share(totals.errored),
             WindowMetric::CancellationRate => share(totals.cancelled),

@@ -462,6 +462,7 @@ impl World {
                     first_token: Some(now.since(request.start)),
                     output_tokens: 1,
                     counted_by_server: false,
+                    good: false,
                 });
             }
             self.served.push(Served {

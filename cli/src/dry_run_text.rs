@@ -1,0 +1,318 @@
+//! The words of `profile --dry-run`.
+
+use crate::engine::{
+    Arrival, Bound, Cells, DrainRule, Gaps, HostPreview, Nanos, PhaseForecast, PhasePlan, Plan, Preview, RateCourse,
+    RatePlan, Requests,
+};
+use crate::number::{grouped, grouped_decimal};
+
+/// Cells that are shown one by one; the rest is counted.
+const CELLS_SHOWN: usize = 50;
+
+/// The whole page.
+pub(crate) fn render(plan: &Plan, cells: Option<&Cells>, preview: &Preview) -> String {
+    let mut page = String::new();
+    if let Some(cells) = cells {
+        page.push_str(&cell_table(cells));
+        page.push_str(&format!("\nthe first of them, {}:\n", cells.cells()[0].name));
+    }
+    for (index, (phase, forecast)) in plan.phases.iter().zip(&preview.forecast.phases).enumerate() {
+        page.push_str(&phase_lines(index, phase, forecast, plan.endpoint.request_timeout));
+    }
+    page.push('\n');
+    page.push_str(&row("ends", &bound(preview.forecast.end, "the start")));
+    let servers: Vec<&str> = plan
+        .endpoint
+        .targets
+        .iter()
+        .map(|target| target.origin.as_str())
+        .collect();
+    let urls = match servers.len() {
+        1 => "1 URL".to_owned(),
+        count => format!("{count} URLs, taken in turn"),
+    };
+    page.push_str(&row("server", &format!("{} ({urls})", servers.join(", "))));
+    page.push_str(&row("dataset", &dataset(plan)));
+    let hooks = hooks(plan);
+    let hooks = if hooks.is_empty() {
+        "none".to_owned()
+    } else {
+        hooks.join("; ")
+    };
+    page.push_str(&row("hooks", &hooks));
+    if let Ok(host) = &preview.host {
+        page.push_str(&host_lines(host));
+    }
+    let directory = cells.map_or(plan.artifacts.directory.as_path(), |cells| cells.directory());
+    page.push_str(&row("artifacts", &directory.display().to_string()));
+    page
+}
+
+fn row(title: &str, text: &str) -> String {
+    format!("{title:<11}{text}\n")
+}
+
+/// What decides the end of a phase whose drain has no bound of its own.
+fn last_answers(phase: &PhasePlan, timeout: Option<Nanos>) -> Option<String> {
+    let timeout = timeout.filter(|_| !matches!(phase.drain, DrainRule::Grace(_)))?;
+    phase.stop.duration?;
+    Some(format!(": {} for the timeout of the last requests", span(timeout)))
+}
+
+/// A span as people say it.
+fn span(time: Nanos) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 60.0 {
+        // Without digits that say nothing.
+        let text = format!("{seconds:.3}");
+        return format!("{} s", text.trim_end_matches('0').trim_end_matches('.'));
+    }
+    let whole = seconds.round() as u64;
+    let parts = [(whole / 3600, "h"), (whole / 60 % 60, "min"), (whole % 60, "s")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    parts
+        .map(|(count, unit)| format!("{count} {unit}"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn phase_lines(index: usize, phase: &PhasePlan, forecast: &PhaseForecast, timeout: Option<Nanos>) -> String {
+    let seamless = if phase.seamless { ", seamless" } else { "" };
+    let mut lines = format!(
+        "{}. {} ({}{seamless}): {}\n",
+        index + 1,
+        phase.name,
+        phase.kind.as_str(),
+        load(&phase.arrival)
+    );
+    let mut detail = |title: &str, text: String| lines.push_str(&format!("     {title:<10}{text}\n"));
+    let limits = limits(phase);
+    if !limits.is_empty() {
+        detail("limits", limits.join(", "));
+    }
+    detail("stops", stops(phase));
+    detail("requests", requests(forecast.requests));
+    detail(
+        "ends",
+        bound(forecast.end, "its start") + last_answers(phase, timeout).as_deref().unwrap_or_default(),
+    );
+    lines
+}
+
+/// The load pattern in words.
+pub(crate) fn load(arrival: &Arrival) -> String {
+    match arrival {
+        Arrival::ClosedLoop => "closed loop, a request as a slot gets free".to_owned(),
+        Arrival::AtRate { gaps, rate } => {
+            let gaps = match gaps {
+                Gaps::Even => "even gaps".to_owned(),
+                Gaps::Exponential => "Poisson arrivals".to_owned(),
+                Gaps::Gamma { shape } => format!("gamma gaps of shape {shape}"),
+            };
+            format!("open loop, {gaps}, {}", course(rate))
+        }
+        Arrival::FixedSchedule(schedule) => format!(
+            "fixed schedule of {} sessions over {}",
+            grouped(schedule.starts().len() as u64),
+            span(schedule.starts().last().map_or(Nanos::ZERO, |start| start.due))
+        ),
+        Arrival::UserCentric { users, rate } => {
+            format!("{users} users, {rate} requests/s of all together")
+        }
+    }
+}
+
+fn course(rate: &RatePlan) -> String {
+    let course = match &rate.course {
+        RateCourse::Constant(rate) => format!("{rate} requests/s"),
+        RateCourse::Series(points) => format!(
+            "{} to {} requests/s over {} points",
+            points.first().map_or(0.0, |point| point.rate),
+            points.last().map_or(0.0, |point| point.rate),
+            points.len()
+        ),
+    };
+    match rate.ramp {
+        Some(ramp) => format!("{course} after a ramp of {}", span(ramp.duration)),
+        None => course,
+    }
+}
+
+fn limits(phase: &PhasePlan) -> Vec<String> {
+    let mut limits = Vec::new();
+    limits.extend(phase.concurrency.map(|limit| format!("concurrency {limit}")));
+    limits.extend(phase.limits.prefill.map(|limit| format!("prefill {limit}")));
+    if phase.limits.adaptive.is_some() {
+        limits.push("moved by adaptive scale".to_owned());
+    }
+    if let Some(cancellation) = phase.cancellation.filter(|cancellation| cancellation.probability > 0.0) {
+        let percent = cancellation.probability * 100.0;
+        limits.push(format!("{percent} % cancelled"));
+    }
+    if phase.drops_arrivals() {
+        limits.push("arrivals without a slot are dropped".to_owned());
+    }
+    limits
+}
+
+fn stops(phase: &PhasePlan) -> String {
+    let stop = &phase.stop;
+    let count = |count: Option<u64>, what: &str| count.map(|count| format!("{} {what}", grouped(count)));
+    let parts: Vec<String> = [
+        count(stop.requests, "requests"),
+        count(stop.sessions, "sessions"),
+        stop.duration.map(span),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match parts.len() {
+        0 => "when interrupted".to_owned(),
+        1 => format!("after {}", parts[0]),
+        _ => format!("after {}, whichever comes first", parts.join(" or ")),
+    }
+}
+
+fn requests(requests: Requests) -> String {
+    match requests {
+        Requests::Exactly(count) => grouped(count),
+        Requests::AtMost(count) => format!("at most {}", grouped(count)),
+        Requests::About(count) => format!("about {}", grouped_decimal(count, 0)),
+        Requests::Open => "as many as the server answers".to_owned(),
+    }
+}
+
+fn bound(bound: Bound, since: &str) -> String {
+    match bound {
+        Bound::At(time) => format!("{} after {since} at the latest", span(time)),
+        Bound::About(time) => format!("about {} after {since} at the latest", span(time)),
+        Bound::None(reason) => format!("no latest moment: {reason}"),
+    }
+}
+
+fn dataset(plan: &Plan) -> String {
+    let conversations = &plan.requests.conversations;
+    let count = grouped(u64::from(conversations.count()));
+    if conversations.has_later_turns() {
+        format!(
+            "{count} conversations of {:.2} turns on average",
+            conversations.turns_mean()
+        )
+    } else {
+        format!("{count} requests")
+    }
+}
+
+/// The control calls of a run, a line each.
+pub(crate) fn hooks(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(readiness) = &plan.readiness {
+        lines.push(format!("wait for the model, up to {}", span(readiness.timeout)));
+    }
+    if let Some(reset) = &plan.hooks.reset_kv_cache {
+        lines.push(format!("POST {} before the load", shown(&reset.path)));
+    }
+    if let Some(profiler) = &plan.hooks.server_profiler {
+        lines.push(format!(
+            "POST {} and {} around profiling phases",
+            shown(&profiler.start_path),
+            shown(&profiler.stop_path)
+        ));
+    }
+    lines
+}
+
+/// A path may carry a key in its query.
+fn shown(path: &str) -> String {
+    crate::engine::redact_url(path)
+}
+
+fn host_lines(host: &HostPreview) -> String {
+    let mut lines = row("cores", &host.placement);
+    let driver = match &host.driver.1 {
+        Some(reason) => format!("{} ({reason})", host.driver.0),
+        None => host.driver.0.to_owned(),
+    };
+    lines.push_str(&row("driver", &driver));
+    let connections = grouped(host.connections);
+    let (needed, limit) = host.descriptors;
+    lines.push_str(&row(
+        "sockets",
+        &format!(
+            "up to {connections} connections at once; {} file descriptors needed, {} allowed",
+            grouped(needed),
+            grouped(limit)
+        ),
+    ));
+    if let Some(ports) = host.local_ports {
+        lines.push_str(&row(
+            "ports",
+            &format!("{} for each address of the server", grouped(ports)),
+        ));
+    }
+    let mebibytes = |bytes: u64| grouped_decimal(bytes as f64 / f64::from(1 << 20), 1);
+    lines.push_str(&row(
+        "memory",
+        &format!(
+            "{} MiB of requests, about {} MiB of connections; buffers and histograms not counted",
+            mebibytes(host.request_bytes),
+            mebibytes(host.connection_bytes)
+        ),
+    ));
+    lines
+}
+
+fn cell_table(cells: &Cells) -> String {
+    let all = cells.cells();
+    let mut table = format!(
+        "{} cells: {} variations, {} runs of each\n",
+        grouped(all.len() as u64),
+        grouped(cells.variations() as u64),
+        cells.trials()
+    );
+    for (index, cell) in all.iter().enumerate().take(CELLS_SHOWN) {
+        let directory = cell
+            .directory
+            .strip_prefix(cells.directory())
+            .unwrap_or(&cell.directory);
+        table.push_str(&format!("{index:>5}  {}  ->  {}\n", cell.name, directory.display()));
+    }
+    if all.len() > CELLS_SHOWN {
+        table.push_str(&format!(
+            "       and {} more; --format json lists all\n",
+            grouped((all.len() - CELLS_SHOWN) as u64)
+        ));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_without_digits_that_say_nothing() {
+        for (millis, text) in [
+            (0, "0 s"),
+            (250, "0.25 s"),
+            (30_000, "30 s"),
+            (60_000, "1 min"),
+            (90_500, "1 min 31 s"),
+            (21_900_000, "6 h 5 min"),
+            (86_409_000, "24 h 9 s"),
+        ] {
+            assert_eq!(span(Nanos::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn what_has_no_figure_says_why() {
+        assert_eq!(
+            bound(Bound::None("it depends"), "the start"),
+            "no latest moment: it depends"
+        );
+        assert_eq!(requests(Requests::Open), "as many as the server answers");
+        assert_eq!(requests(Requests::About(1234.4)), "about 1,234");
+        assert_eq!(requests(Requests::AtMost(1000)), "at most 1,000");
+    }
+}
