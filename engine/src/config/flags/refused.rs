@@ -55,7 +55,7 @@ const REFUSED: &[(&str, &str)] = &[
         "goodput",
         "service levels belong under `sla` of a phase in a config file",
     ),
-    ("server-metrics-*", DISCOVERY),
+    ("server-metrics-discovery-*", DISCOVERY),
     ("gpu-telemetry-*", DISCOVERY),
     ("network-latency*", LATENCY),
     ("verbose", LOGGING),
