@@ -91,6 +91,7 @@ use decode::{Field, Section};
 use diagnostic::Sink;
 use flags::{Overlaid, overlay};
 use schema::{BENCHMARK, ENVELOPE, snake_case};
+use slos::Answers;
 use tree::{Entry, Node, Value};
 
 /// A whole file as written, free of mistakes.
@@ -188,7 +189,9 @@ fn envelope(input: &Input<'_>, source: &Arc<Source>, sink: &Sink) -> Option<Suit
         None => (root.get("benchmark").filter(|node| !node.is_null()), "benchmark"),
     };
     let overlaid = body.map(|body| {
-        if input.flags.is_empty() && input.has_file {
+        // What is no mapping is a mistake of the file, and flags would hide it.
+        let is_mapping = matches!(body.value, Value::Mapping(_));
+        if !is_mapping || (input.flags.is_empty() && input.has_file) {
             Overlaid::bare(envelope_node, body)
         } else {
             overlay(envelope_node, body, input.flags, input.has_file, sink)
@@ -235,12 +238,10 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let endpoint = section
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
-    let dataset = dataset::decode(
-        section,
-        endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default()),
-    );
+    let kind = endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default());
+    let dataset = dataset::decode(section, kind);
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
-    let slos = slos::decode(section, streaming);
+    let slos = slos::decode(section, Answers { streaming, kind });
     let judged = Judged {
         streaming,
         has_slos: slos::are_written(section),

@@ -2,6 +2,7 @@
 
 use super::decode::{Bounds, Field, Section};
 use super::diagnostic::quote;
+use super::endpoint_type::EndpointType;
 use super::schema::nearest;
 
 /// One threshold.
@@ -54,6 +55,17 @@ pub const SLO_METRICS: &[(&str, bool)] = &[
     ("http_req_connection_overhead", false),
     ("http_req_duration", false),
     ("http_req_total", false),
+];
+
+/// Those of [`SLO_METRICS`] that take an answer made of tokens, whether it streams or not.
+const OF_TOKENS: [&str; 7] = [
+    "e2e_output_token_throughput",
+    "output_sequence_length",
+    "output_token_count",
+    "reasoning_token_count",
+    "osl_mismatch_diff_pct",
+    "usage_completion_tokens",
+    "usage_reasoning_tokens",
 ];
 
 /// Metrics of the format that no single request has. Error-adjusted twins (`adj_`) are more of them.
@@ -149,8 +161,17 @@ const SHORT: &[(&str, &str)] = &[
     ("e2el", "request_latency"),
 ];
 
-/// The thresholds in the order of the file; `streaming` is what the endpoint says, if it could be read.
-pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Slo> {
+/// What the endpoint answers, as far as it could be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answers {
+    /// Whether they stream.
+    pub(super) streaming: Option<bool>,
+    /// Their API.
+    pub(super) kind: Option<EndpointType>,
+}
+
+/// The thresholds in the order of the file.
+pub(super) fn decode(benchmark: &Section<'_>, answers: Answers) -> Vec<Slo> {
     let Some(field) = benchmark.field("slos") else {
         return Vec::new();
     };
@@ -164,7 +185,7 @@ pub(super) fn decode(benchmark: &Section<'_>, streaming: Option<bool>) -> Vec<Sl
     };
     // Everything is read before anything is given up on, so that all mistakes are reported.
     let read = |(name, _, value): (&str, _, Field<'_>)| {
-        let (metric, threshold) = (metric(&value, name, streaming), value.float(Bounds::FINITE));
+        let (metric, threshold) = (metric(&value, name, answers), value.float(Bounds::FINITE));
         Some(Slo {
             metric: metric?,
             threshold: threshold?,
@@ -178,18 +199,29 @@ pub(super) fn are_written(benchmark: &Section<'_>) -> bool {
     benchmark.field("slos").is_some_and(|field| !field.is_empty())
 }
 
-fn metric(field: &Field<'_>, name: &str, streaming: Option<bool>) -> Option<&'static str> {
-    let judged = |needs_stream: bool| !needs_stream || streaming != Some(false);
+fn metric(field: &Field<'_>, name: &str, answers: Answers) -> Option<&'static str> {
+    let without_tokens = answers.kind.filter(|kind| !kind.makes_tokens());
+    let has_tokens =
+        |name: &str, needs_stream: bool| without_tokens.is_none() || !(needs_stream || OF_TOKENS.contains(&name));
+    let streams = |needs_stream: bool| !needs_stream || answers.streaming != Some(false);
     let allowed = || -> String {
         let names: Vec<&str> = SLO_METRICS
             .iter()
-            .filter(|(_, needs_stream)| judged(*needs_stream))
+            .filter(|(name, needs_stream)| streams(*needs_stream) && has_tokens(name, *needs_stream))
             .map(|(name, _)| *name)
             .collect();
         names.join(", ")
     };
     if let Some(&(metric, needs_stream)) = SLO_METRICS.iter().find(|(metric, _)| *metric == name) {
-        if !judged(needs_stream) {
+        if let (Some(kind), false) = (without_tokens, has_tokens(metric, needs_stream)) {
+            field.report(format!(
+                "`{name}` is measured in answers made of tokens, and the endpoint type {} has none, so no request could meet it; allowed: {}",
+                kind.as_str(),
+                allowed()
+            ));
+            return None;
+        }
+        if !streams(needs_stream) {
             field.report(format!(
                 "`{name}` is measured in streams, and the endpoint does not stream, so no request could meet it; set endpoint.streaming: true or \
                  remove the key"

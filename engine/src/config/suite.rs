@@ -297,7 +297,7 @@ impl Reader<'_> {
         let sink = Sink::default();
         let (body, variables) = draft.apply(body, variables);
         if let Some(field) = swept {
-            self.check_flags(&body, field, &sink);
+            self.check_flags(draft, &body, field, &sink);
         }
         let body = self.overlaid.follow(body);
         let (body, variables) = template::render(&body, variables.as_ref(), &self.names, self.body_path, &sink);
@@ -330,14 +330,14 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A flag for a value that the sweep varies leaves open what was meant.
-    fn check_flags(&self, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
-        for flag in self.overlaid.overridden(varied) {
-            let place = swept.node.start.told();
-            sink.report(
-                flag,
-                "",
-                format!("the sweep ({place}) varies the same value; remove the flag, or the value from the sweep"),
+    fn check_flags(&self, draft: &Draft, varied: &Rc<Node>, swept: &Field<'_>, sink: &Sink) {
+        for (flag, steps) in self.overlaid.overridden(varied) {
+            let (path, at) = draft.path_to(steps).unwrap_or(("the same value", swept.node.start));
+            let message = format!(
+                "decides what the sweep varies with {path} ({}); remove the flag, or the value from the sweep",
+                at.told()
             );
+            sink.report(flag, "", message);
         }
     }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
-use super::address::{self, Target};
+use super::address::{self, Step, Target};
 use super::decode::Field;
 use super::diagnostic::quote;
 use super::merge::merge;
@@ -97,6 +97,15 @@ impl Draft {
             }
         }
         (body, variables)
+    }
+}
+
+impl Draft {
+    /// The swept path that decides the value at `steps` of the body, and where it is written.
+    pub(super) fn path_to(&self, steps: &[Step]) -> Option<(&str, Position)> {
+        let target = Target::Benchmark(steps.to_vec());
+        let change = self.changes.iter().find(|change| change.target.overlaps(&target))?;
+        Some((&change.path, change.at))
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::scalar;
 use super::schema::snake_case;
 
-/// A place in a file, or a flag of the command line ([`Position::flag`]), which has no line. Lines and columns count from 1; columns count
+/// A place in a file, or a flag of the command line, which has no line. Lines and columns count from 1; columns count
 /// characters, not bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {

@@ -1,6 +1,7 @@
 //! Flags against the file: what a flag writes is what the same words in a file say, and every command line of the tables gets its verdict.
 
 mod combining;
+mod random;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -259,4 +260,38 @@ fn a_flag_replaces_what_is_wrong_in_the_file() {
 fn templates_of_the_file_see_what_flags_say_and_words_of_flags_are_none() {
     let template = ONE.replace("requests: 20", "requests: \"{{ phases.steady.concurrency * 10 }}\"");
     assert_eq!(told(Some(&template), "--concurrency 7")["phases"][0]["requests"], 70);
+}
+
+#[test]
+fn sections_that_are_none_stay_the_mistake_of_the_file() {
+    for (good, bad) in [
+        ("  dataset: {entries: 4, isl: 16, osl: 8}", "  dataset: 5"),
+        (
+            "  endpoint: {url: \"http://h:1\", streaming: true, headers: {X-Old: a}, extra: {top_k: 5}}",
+            "  endpoint: [a]",
+        ),
+        ("  model: m", "  model: m\n  artifacts: x\nmulti_run: 3"),
+    ] {
+        let told = refusal(
+            Some(&ONE.replace(good, bad)),
+            "--isl 5 --num-prompts 3 --streaming --export-level summary --num-profile-runs 2",
+        );
+        assert!(told.contains("f.yaml:"), "{bad}: {told}");
+    }
+    let told = refusal(Some("benchmark: [a]"), "--model n --concurrency 3");
+    assert!(told.contains("f.yaml:1:12: benchmark: found a list"), "{told}");
+}
+
+#[test]
+fn a_tokenizer_that_is_a_name_becomes_a_section_for_its_other_flags() {
+    let file = format!("{ONE}  tokenizer: builtin\n");
+    assert_eq!(
+        told(Some(&file), "--tokenizer-revision main")["tokenizer"]["name"],
+        "builtin"
+    );
+    let refused = refusal(Some(&file), "--tokenizer-revision v2");
+    assert!(
+        refused.starts_with("--tokenizer-revision: not supported by ringload"),
+        "{refused}"
+    );
 }

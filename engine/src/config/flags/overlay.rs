@@ -6,6 +6,7 @@ use super::super::address::Step;
 use super::super::diagnostic::{Sink, quote};
 use super::super::schema::snake_case;
 use super::super::tree::{Entry, Node, Position, Value, entry_of};
+use super::document::mapping;
 use super::given::{Flags, Given, collection};
 use super::table::Writes;
 
@@ -50,18 +51,18 @@ impl Overlaid {
         self.links
             .iter()
             .fold(varied, |body, (from, to)| match find(&body, from).cloned() {
-                Some(value) => edit(Some(&body), to, value.start, &|_| Some(Rc::clone(&value))),
+                Some(value) => edit(Some(&body), to, value.start, Some(&value)),
                 None => body,
             })
     }
 
-    /// The flags whose values a variation has replaced. `varied` is the body with the variation applied.
-    pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = Position> {
+    /// The flags whose values a variation has replaced, and where. `varied` is the body with the variation applied.
+    pub(in super::super) fn overridden(&self, varied: &Rc<Node>) -> impl Iterator<Item = (Position, &[Step])> {
         self.written
             .iter()
             .filter(|(at, ..)| at.flag().is_some())
             .filter(|(_, steps, node)| find(varied, steps).is_none_or(|found| !Rc::ptr_eq(found, node)))
-            .map(|(at, _, _)| *at)
+            .map(|(at, steps, _)| (*at, steps.as_slice()))
     }
 }
 
@@ -86,7 +87,7 @@ pub(in super::super) fn overlay(
     for given in flags.iter() {
         match given.flag.writes {
             Writes::Envelope(path) => {
-                over.envelope = edit(Some(&over.envelope), &keys(path), given.at, &|_| Some(given.node()))
+                over.put_envelope(&keys(path), &given.node(), given.at);
             }
             Writes::Benchmark(path) => over.write_benchmark(given, path),
             // In an order of their own, below.
@@ -102,15 +103,25 @@ pub(in super::super) fn overlay(
 }
 
 impl<'a> Overlay<'a> {
+    /// A value of the top level.
+    pub(super) fn put_envelope(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
+        if is_sound(&self.envelope, steps) {
+            self.envelope = edit(Some(&self.envelope), steps, at, Some(value));
+        }
+    }
+
     /// A value below `benchmark`.
     pub(super) fn put(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
-        self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
+        if !is_sound(&self.body, steps) {
+            return;
+        }
+        self.body = edit(Some(&self.body), steps, at, Some(value));
         self.set.push((at, steps.to_vec()));
     }
 
     /// Puts something where flags write into it, that no flag says as a whole.
     pub(super) fn place(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
-        self.body = edit(Some(&self.body), steps, at, &|_| Some(Rc::clone(value)));
+        self.body = edit(Some(&self.body), steps, at, Some(value));
     }
 
     /// Takes a key out, if it is there.
@@ -118,7 +129,7 @@ impl<'a> Overlay<'a> {
         if self.at(steps).is_none() {
             return;
         }
-        self.body = edit(Some(&self.body), steps, Position::NOWHERE, &|_| None);
+        self.body = edit(Some(&self.body), steps, Position::NOWHERE, None);
     }
 
     pub(super) fn at(&self, steps: &[Step]) -> Option<&Rc<Node>> {
@@ -128,7 +139,7 @@ impl<'a> Overlay<'a> {
     /// Puts the list of phases with one more before the others. What flags wrote into it has moved by one.
     pub(super) fn shift(&mut self, list: &Rc<Node>) {
         let steps = keys("phases");
-        self.body = edit(Some(&self.body), &steps, list.start, &|_| Some(Rc::clone(list)));
+        self.body = edit(Some(&self.body), &steps, list.start, Some(list));
         for (_, written) in &mut self.set {
             if written.first() != steps.first() {
                 continue;
@@ -180,6 +191,15 @@ impl<'a> Overlay<'a> {
                 return self.mistake(given.at, message);
             }
         }
+        // A tokenizer is a name, or a section that has one.
+        let tokenizer = keys("tokenizer");
+        if steps.len() > 1
+            && steps.starts_with(&tokenizer)
+            && let Some(name) = self.at(&tokenizer).filter(|node| node.scalar().is_some())
+        {
+            let section = mapping(&[("name", Rc::clone(name))]);
+            self.place(&tokenizer, &section, given.at);
+        }
         self.put(&steps, &given.node(), given.at);
     }
 
@@ -226,47 +246,49 @@ fn find<'n>(node: &'n Rc<Node>, steps: &[Step]) -> Option<&'n Rc<Node>> {
     })
 }
 
-/// A copy of `node` in which the value at `steps` is what `make` makes of it; `None` takes its key out. Mappings that are missing on the way are
-/// made. Keys on the way keep their places, and the last one counts as written `at` the flag.
-pub(super) fn edit(
-    node: Option<&Rc<Node>>,
-    steps: &[Step],
-    at: Position,
-    make: &dyn Fn(Option<&Rc<Node>>) -> Option<Rc<Node>>,
-) -> Rc<Node> {
+/// Whether the section that a flag writes into can be one. What else a file has there is its mistake, and a flag must not hide it.
+fn is_sound(root: &Rc<Node>, steps: &[Step]) -> bool {
+    let (Some(first), Some(second)) = (steps.first(), steps.get(1)) else {
+        return true;
+    };
+    let Some(section) = find(root, std::slice::from_ref(first)).filter(|node| !node.is_null()) else {
+        return true;
+    };
+    matches!(
+        (second, &section.value),
+        (Step::Key(_), Value::Mapping(_)) | (Step::Item(_), Value::Sequence(_))
+    )
+}
+
+/// A copy of `node` in which `new` stands at `steps`; `None` takes the key out. Mappings that are missing on the way are made. Keys on the way keep
+/// their places, and the last one counts as written `at` the flag.
+pub(super) fn edit(node: Option<&Rc<Node>>, steps: &[Step], at: Position, new: Option<&Rc<Node>>) -> Rc<Node> {
     let empty = || collection(Value::Mapping(Vec::new()), at);
     let Some((step, rest)) = steps.split_first() else {
-        return make(node).unwrap_or_else(empty);
+        return new.map_or_else(empty, Rc::clone);
     };
     match (step, node.map(|node| (node, &node.value))) {
         (Step::Item(index), Some((node, Value::Sequence(items)))) => {
             let mut items = items.clone();
-            items[*index] = edit(Some(&items[*index]), rest, at, make);
+            items[*index] = edit(Some(&items[*index]), rest, at, new);
             Node::made(node, Value::Sequence(items))
         }
         (Step::Key(key), Some((node, Value::Mapping(entries)))) => {
             let mut entries = entries.clone();
             let found = entry_of(&entries, key);
             let old = found.map(|index| Rc::clone(&entries[index].value));
-            let new = if rest.is_empty() {
-                make(old.as_ref())
+            let value = if rest.is_empty() {
+                new.cloned()
             } else {
-                Some(edit(old.as_ref(), rest, at, make))
+                Some(edit(old.as_ref(), rest, at, new))
             };
-            match (found, new) {
+            match (found, value) {
                 (Some(index), Some(value)) => {
                     let entry = &mut entries[index];
                     entry.value = value;
                     entry.merged = false;
-                    if rest.is_empty()
-                        || !matches!(
-                            old.as_deref(),
-                            Some(Node {
-                                value: Value::Mapping(_) | Value::Sequence(_),
-                                ..
-                            })
-                        )
-                    {
+                    // A hook that was a switch is a section by the flag alone.
+                    if rest.is_empty() || old.is_some_and(|old| old.scalar().is_some()) {
                         entry.key_at = at;
                     }
                 }
@@ -282,7 +304,7 @@ pub(super) fn edit(
             }
             Node::made(node, Value::Mapping(entries))
         }
-        (Step::Key(_), _) => edit(Some(&empty()), steps, at, make),
+        (Step::Key(_), _) => edit(Some(&empty()), steps, at, new),
         (Step::Item(_), _) => unreachable!("a step into a list was found in that list"),
     }
 }

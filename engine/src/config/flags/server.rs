@@ -243,9 +243,9 @@ impl Overlay<'_> {
 /// The value of a `KEY:VALUE`: numbers, booleans and null by their looks, JSON as JSON, and text.
 fn extra_value(given: &Given, text: &str) -> Rc<Node> {
     let plain = |text: &str| super::given::scalar(text, Style::Plain, given.at);
-    match text.to_ascii_lowercase().as_str() {
-        word @ ("true" | "false" | "null") => return plain(word),
-        _ => {}
+    let word = text.to_ascii_lowercase();
+    if matches!(word.as_str(), "true" | "false" | "null") {
+        return plain(&word);
     }
     match scalar::number(text) {
         Ok(number) if number.value.is_finite() => return plain(text),

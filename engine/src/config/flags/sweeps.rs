@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::address::Step;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Given, collection, scalar};
-use super::overlay::{Overlay, edit, keys};
+use super::overlay::{Overlay, keys};
 use super::table::{Flag, Group, Writes};
 
 use Group::{Sweep, Unlisted};
@@ -145,7 +145,7 @@ impl Overlay<'_> {
         for given in self.flags.iter() {
             if let Writes::Sweep(key) = given.flag.writes {
                 let steps = keys(&format!("sweep.{key}"));
-                self.envelope = edit(Some(&self.envelope), &steps, given.at, &|_| Some(given.node()));
+                self.put_envelope(&steps, &given.node(), given.at);
             }
         }
     }
@@ -165,7 +165,9 @@ impl Overlay<'_> {
                 return false;
             }
             Some(_) => {}
-            None if kind.is_none() => self.set_sweep("type", &scalar("grid", Style::Substituted, *first), *first),
+            None if kind.is_none() => {
+                self.put_envelope(&keys("sweep.type"), &scalar("grid", Style::Substituted, *first), *first)
+            }
             None => {}
         }
         let parameters = Step::Key("parameters".into());
@@ -193,14 +195,8 @@ impl Overlay<'_> {
             None => collection(Value::Mapping(entries), at),
         };
         let steps = [Step::Key("sweep".into()), parameters];
-        self.envelope = edit(Some(&self.envelope), &steps, at, &|_| Some(Rc::clone(&made)));
+        self.put_envelope(&steps, &made, at);
         true
-    }
-
-    fn set_sweep(&mut self, key: &str, value: &Rc<Node>, at: Position) {
-        self.envelope = edit(Some(&self.envelope), &keys(&format!("sweep.{key}")), at, &|_| {
-            Some(Rc::clone(value))
-        });
     }
 }
 

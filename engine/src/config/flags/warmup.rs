@@ -182,10 +182,7 @@ impl Overlay<'_> {
         let is_listed = |key: &&&'static str| {
             let path = format!("phases.{name}.{key}");
             // A flag of the warmup's own says otherwise.
-            let is_own = self
-                .flags
-                .iter()
-                .any(|given| given.flag.writes == Writes::Warmup(**key));
+            let is_own = self.flags.iter().any(|given| given.flag.writes == Writes::Warmup(key));
             !is_own && self.lists.iter().any(|(_, listed, _)| *listed == path)
         };
         let followed = inherited.iter().filter(is_listed).copied().collect();

@@ -216,7 +216,7 @@ fn bases() -> Vec<Value> {
         },
         "phases": phases,
         "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "slice_duration": "5s"},
-        "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
+        "slos": {"request_latency": 1500}, "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
         "server_metrics": {"enabled": true, "urls": ["http://h"], "formats": ["json"], "discovery": {"mode": "auto"}},
         "gpu_telemetry": {"enabled": true, "url": "http://h", "collector": "dcgm", "mode": "summary"}, "network_latency": {"enabled": false},
     });
@@ -407,6 +407,7 @@ fn a_value_of_a_shape_that_the_loader_refuses_is_wrong_by_the_schema() {
             ".parameters",
             ".records",
             ".sla",
+            ".slos",
         ]
         .iter()
         .any(|free| path.contains(free))

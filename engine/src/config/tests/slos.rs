@@ -106,6 +106,33 @@ fn metrics_of_streams_need_a_stream() {
 }
 
 #[test]
+fn answers_without_tokens_are_judged_by_what_they_have() {
+    let embeddings = |slos: &str| {
+        let endpoint = "  endpoint: {url: \"http://h:1\", type: embeddings}\n";
+        let sample = Sample { endpoint, ..SAMPLE }.text();
+        format!("{sample}  slos: {slos}\n")
+    };
+    for metric in ["output_token_count", "time_to_first_token"] {
+        let found = mistakes(&embeddings(&format!("{{{metric}: 5}}")));
+        let [only] = &found[..] else {
+            panic!("one mistake expected, found {found:#?}")
+        };
+        assert!(only.contains("the endpoint type embeddings has none"), "{only}");
+        let (_, allowed) = only.split_once("allowed: ").expect("what is allowed");
+        assert!(
+            allowed.contains("request_latency") && !allowed.contains(metric),
+            "{only}"
+        );
+    }
+    assert_eq!(
+        read(&embeddings("{request_latency: 5, usage_prompt_tokens: 9}"))
+            .slos
+            .len(),
+        2
+    );
+}
+
+#[test]
 fn thresholds_are_finite_numbers() {
     mistake(
         "{request_latency: fast}",

@@ -49,6 +49,11 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ("profiling", Section(&PHASE), "Short form: the one measured phase."),
     ("warmup", Section(&PHASE), "Short form: the phase before `profiling`."),
     ("artifacts", Section(&ARTIFACTS), "What is written, and where."),
+    (
+        "slos",
+        FreeMap,
+        "Thresholds by metric that make a request good, as in {request_latency: 1500}.",
+    ),
     ("runtime", Section(&RUNTIME), "How the run shows itself."),
     (
         "tokenizer",
