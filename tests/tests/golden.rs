@@ -307,7 +307,7 @@ impl Golden {
         for file in ours.keys().filter(|file| !golden.contains_key(*file)) {
             // The peer writes these from two phases on. Ours are there always, so that a reader finds phases in one way.
             let is_phase_file = file == "phase_manifest.json" || file.starts_with("phases/");
-            if !(of_one_phase && is_phase_file) && !is_added_file(file) {
+            if !(is_added_file(file) || of_one_phase && is_phase_file) {
                 differences.push(format!("{file}: only ringload writes it"));
             }
         }

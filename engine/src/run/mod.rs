@@ -246,9 +246,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
             clock::monotonic(),
         ));
     }
-    let scraping_ended = observers.end();
-    let mut ended = load.join();
-    let observed = observers.finish(scraping_ended);
+    let mut ended = load.join(observers);
     // What follows is work for all processors.
     drop(caller);
     ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
@@ -258,11 +256,9 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         anchor,
         &host,
         ended,
-        &observed,
         journal.finish(),
         options.interrupt.signal(),
     );
-    outcome.warnings.extend(observed.warnings());
     outcome.files.splice(0..0, before);
     outcome.warnings.splice(
         0..0,

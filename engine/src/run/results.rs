@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::servers::Servers;
-use super::telemetry::{Observed, lifetimes};
+use super::telemetry::lifetimes;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
@@ -24,13 +24,13 @@ pub(super) fn write(
     anchor: WallAnchor,
     host: &Host,
     ended: Ended,
-    observed: &Observed,
     (journal, journal_written): (PathBuf, Result<(), JournalError>),
     signal: Option<i32>,
 ) -> RunOutcome {
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
     warnings.extend(unsent(plan, &ended.coordinator.arrivals));
+    warnings.extend(ended.observed.warnings());
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -111,8 +111,8 @@ pub(super) fn write(
         anchor,
     };
     let telemetry = TelemetryFacts {
-        servers: &observed.servers,
-        gpus: observed.gpus.as_deref(),
+        servers: &ended.observed.servers,
+        gpus: ended.observed.gpus.as_deref(),
         lifetimes: &lifetimes(&ended.coordinator.phases),
         anchor,
     };

@@ -185,20 +185,21 @@ fn read_value(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn sample(line: &str) -> Option<(String, Vec<(String, String)>, f64)> {
+    /// Labels and value of a sample.
+    fn sample(line: &str) -> Option<(Vec<(String, String)>, f64)> {
         match read(line.as_bytes()) {
-            Ok(Line::Sample { name, labels, value }) => {
+            Ok(Line::Sample { labels, value, .. }) => {
                 let labels = labels
                     .into_iter()
                     .map(|(name, value)| (name.to_owned(), value.into_owned()));
-                Some((name.to_owned(), labels.collect(), value))
+                Some((labels.collect(), value))
             }
             _ => None,
         }
     }
 
     fn labels(line: &str) -> Vec<(String, String)> {
-        sample(line).unwrap_or_else(|| panic!("{line}")).1
+        sample(line).unwrap_or_else(|| panic!("{line}")).0
     }
 
     #[test]
