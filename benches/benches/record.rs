@@ -69,6 +69,7 @@ fn record(gaps: &[u64]) -> RequestRecord {
             ..Usage::default()
         },
         gaps: Vec::new(),
+        transcript: None,
     }
 }
 

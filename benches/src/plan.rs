@@ -113,6 +113,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             overwrite: true,
             summary_json: true,
             records: true,
+            raw: false,
             prefix: None,
             slice: None,
         },

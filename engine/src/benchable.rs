@@ -76,7 +76,7 @@ impl RecordPath {
 
     /// Appends the record and its kept gaps to the block.
     pub fn encode(&mut self, record: &RequestRecord, kept: &Kept) {
-        record::encode(record, self.arena.pieces(kept.0), &mut self.block);
+        record::encode(record, self.arena.pieces(kept.0), None, &mut self.block);
     }
 
     /// Lets go of kept gaps.
@@ -190,6 +190,7 @@ impl LoadedCore {
             connection_reuse: plan.endpoint.connection_reuse,
             tls: Vec::new(),
             kind: plan.endpoint.kind,
+            keep_raw: false,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),

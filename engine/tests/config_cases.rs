@@ -51,7 +51,7 @@ fn resolve(file: &Path) -> Result<Plan, Diagnostics> {
 }
 
 /// Parts of the format that work as a whole: an accepted case of theirs is accepted here too.
-const WHOLE: [&str; 3] = ["/sweep_", "/jinja_", "/multi_run_"];
+const WHOLE: [&str; 4] = ["/adaptive_", "/sweep_", "/jinja_", "/multi_run_"];
 
 #[test]
 fn every_case_gets_its_verdict() {

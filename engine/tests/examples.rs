@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringload_engine::cells::Cells;
 use ringload_engine::config::{self, Suite};
-use ringload_engine::plan::{Arrival, BuildOptions, DrainRule, PhasePlan, Plan, RateCourse, build};
+use ringload_engine::plan::{Arrival, BuildOptions, ControlVariable, DrainRule, PhasePlan, Plan, RateCourse, build};
 
 fn suite(name: &str) -> Suite {
     // Examples are run from the top of the repository, and so relative paths of datasets start there.
@@ -92,7 +92,9 @@ fn the_examples_show_what_they_are_named_after() {
     assert_eq!(seamless, [false, true, false]);
     let ramp = &plan("ramp.yaml").phases[0].limits;
     assert!(ramp.concurrency_ramp.is_some() && ramp.prefill.is_some() && ramp.failure_threshold.is_some());
-    assert!(plan("adaptive.yaml").phases[1].limits.adaptive.is_some());
+    let moved = |name| plan(name).phases[1].limits.adaptive.as_ref().map(|plan| plan.variable);
+    assert_eq!(moved("adaptive.yaml"), Some(ControlVariable::Concurrency));
+    assert_eq!(moved("adaptive-rate.yaml"), Some(ControlVariable::RequestRate));
     assert_eq!(plan("goodput.yaml").slos.len(), 2);
     let rates = plan("rates.yaml").phases;
     let moves = |phase: &PhasePlan| match &phase.arrival {

@@ -22,6 +22,10 @@ pub(crate) struct Args {
     /// Milliseconds from a request's last byte to the first token
     #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
     ttft: Duration,
+    /// Milliseconds by which each request in flight delays the first token of one that arrives, itself included: a server
+    /// that slows down under load
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = milliseconds)]
+    load_delay: Duration,
     /// Milliseconds from one token to the next; with 0 here and in --ttft there are no delays, and still each token has
     /// a write of its own, as soon as the one before is done
     #[arg(long, value_name = "MS", default_value = "5", value_parser = milliseconds)]
@@ -36,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKENS")]
     osl: Option<u32>,
     /// No delays, and each answer in one write; for saturation
-    #[arg(long, conflicts_with_all = ["ttft", "itl", "jitter"])]
+    #[arg(long, conflicts_with_all = ["ttft", "load_delay", "itl", "jitter"])]
     fast: bool,
     /// Bearer token that inference requests must carry; in the messages API the x-api-key
     #[arg(long, value_name = "KEY")]
@@ -100,6 +104,7 @@ impl Args {
             port: self.port,
             threads: self.threads,
             ttft: self.ttft,
+            load_delay: self.load_delay,
             itl: self.itl,
             jitter: self.jitter,
             seed: self.seed,

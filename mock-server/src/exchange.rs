@@ -65,6 +65,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Requests in flight at its arrival, itself included.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.entry.in_flight_at_arrival
+    }
+
     /// Notes how long the prompt is.
     pub(crate) fn prompt_words(&mut self, words: u64) {
         self.entry.prompt_words = words;

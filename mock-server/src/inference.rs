@@ -225,7 +225,10 @@ async fn whole(
 ) -> Result<Ending, ClientLeft> {
     let thread = std::rc::Rc::clone(&session.thread);
     if !thread.shared.options.fast {
-        let schedule = thread.shared.timings.schedule(exchange.ordinal, received_ns);
+        let schedule = thread
+            .shared
+            .timings
+            .schedule(exchange.ordinal, received_ns, exchange.in_flight());
         session.wait_until(schedule.last_due_ns(job.tokens)).await?;
     }
     let usage = job.usage.then_some(Usage {
@@ -320,7 +323,10 @@ async fn stream(
 ) -> Result<Ending, ClientLeft> {
     let thread = std::rc::Rc::clone(&session.thread);
     let fast = thread.shared.options.fast;
-    let mut schedule = thread.shared.timings.schedule(exchange.ordinal, received_ns);
+    let mut schedule = thread
+        .shared
+        .timings
+        .schedule(exchange.ordinal, received_ns, exchange.in_flight());
     let shape = Shape::of(job.tokens, job.usage, job.fault);
     let (framing, length) = if job.fault == Some(&Fault::TruncateBody) {
         (

@@ -81,6 +81,8 @@ pub struct Options {
     pub threads: usize,
     /// From the last byte of a request to its first token.
     pub ttft: Duration,
+    /// What each inference request in flight at the arrival of another, that one included, adds to its `ttft`.
+    pub load_delay: Duration,
     /// From one token's due time to the next one's.
     pub itl: Duration,
     /// Fraction 0..=1 by which each delay varies to either side, uniformly.
@@ -114,6 +116,7 @@ impl Default for Options {
             port: 8000,
             threads: 1,
             ttft: Duration::from_millis(20),
+            load_delay: Duration::ZERO,
             itl: Duration::from_millis(5),
             jitter: 0.0,
             seed: 0,

@@ -6,32 +6,45 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Timings {
     ttft_ns: u64,
+    /// What each request in flight adds to the first token's delay.
+    load_ns: u64,
     itl_ns: u64,
     jitter: f64,
     seed: u64,
 }
 
+fn ns(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos())
+        .unwrap_or(u64::MAX / 4)
+        .min(u64::MAX / 4)
+}
+
 impl Timings {
     /// Timings with the given delays; `jitter` is the fraction 0..=1 by which each delay varies to either side.
     pub(crate) fn new(ttft: Duration, itl: Duration, jitter: f64, seed: u64) -> Timings {
-        let ns = |delay: Duration| {
-            u64::try_from(delay.as_nanos())
-                .unwrap_or(u64::MAX / 4)
-                .min(u64::MAX / 4)
-        };
         Timings {
             ttft_ns: ns(ttft),
+            load_ns: 0,
             itl_ns: ns(itl),
             jitter,
             seed,
         }
     }
 
-    /// The due times of the `ordinal`-th request, received at `received_ns`.
+    /// The same, with a first token that comes later by `delay` for each request in flight.
+    pub(crate) fn under_load(self, delay: Duration) -> Timings {
+        Timings {
+            load_ns: ns(delay),
+            ..self
+        }
+    }
+
+    /// The due times of the `ordinal`-th request, received at `received_ns` as one of `in_flight`.
     ///
     /// The times depend on nothing but the seed, the ordinal and the arrival: a token that is sent late does not move
     /// the ones behind it.
-    pub(crate) fn schedule(&self, ordinal: u64, received_ns: u64) -> Schedule {
+    pub(crate) fn schedule(&self, ordinal: u64, received_ns: u64, in_flight: u64) -> Schedule {
+        let received_ns = received_ns.saturating_add(self.load_ns.saturating_mul(in_flight));
         let random = SplitMix64(SplitMix64(self.seed ^ ordinal.wrapping_mul(0xd134_2543_de82_ef95)).next());
         Schedule {
             timings: self.clone(),
@@ -105,7 +118,7 @@ mod tests {
     const ITL: Duration = Duration::from_micros(2_500);
 
     fn due_times(timings: &Timings, ordinal: u64, tokens: usize) -> Vec<u64> {
-        let mut schedule = timings.schedule(ordinal, 1_000_000_000);
+        let mut schedule = timings.schedule(ordinal, 1_000_000_000, 1);
         (0..tokens).map(|_| schedule.next_due_ns()).collect()
     }
 
@@ -114,6 +127,19 @@ mod tests {
         let due = due_times(&Timings::new(TTFT, ITL, 0.0, 7), 3, 100);
         for (k, due_ns) in due.iter().enumerate() {
             assert_eq!(*due_ns, 1_000_000_000 + 20_000_000 + k as u64 * 2_500_000);
+        }
+    }
+
+    #[test]
+    fn each_request_in_flight_delays_the_first_token_and_no_gap() {
+        let timings = Timings::new(TTFT, ITL, 0.0, 7).under_load(Duration::from_millis(3));
+        for in_flight in [1, 2, 40] {
+            let mut schedule = timings.schedule(3, 1_000_000_000, in_flight);
+            let first = 1_020_000_000 + 3_000_000 * in_flight;
+            assert_eq!(
+                (schedule.next_due_ns(), schedule.next_due_ns()),
+                (first, first + 2_500_000)
+            );
         }
     }
 
@@ -142,7 +168,7 @@ mod tests {
     fn a_whole_answer_is_due_with_its_last_token() {
         let timings = Timings::new(TTFT, ITL, 0.4, 5);
         for tokens in [1, 2, 17] {
-            let last = timings.schedule(9, 1_000_000_000).last_due_ns(tokens);
+            let last = timings.schedule(9, 1_000_000_000, 1).last_due_ns(tokens);
             assert_eq!(Some(&last), due_times(&timings, 9, tokens as usize).last());
         }
     }

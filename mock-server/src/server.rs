@@ -157,7 +157,8 @@ impl Server {
         })?;
         let ledger_capacity = options.ledger_capacity.div_ceil(options.threads);
         let shared = Arc::new(Shared {
-            timings: Timings::new(options.ttft, options.itl, options.jitter, options.seed),
+            timings: Timings::new(options.ttft, options.itl, options.jitter, options.seed)
+                .under_load(options.load_delay),
             counters: SharedCounters::default(),
             observed: Observed::default(),
             gpu: Mutex::new(Gpu::new(sys::monotonic_ns())),

@@ -412,6 +412,7 @@ impl Scenario {
                 overwrite: self.overwrite,
                 summary_json: true,
                 records: self.records,
+                raw: false,
                 prefix: None,
                 slice: None,
             },

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ringload_engine::dataset::LengthDistribution;
 use ringload_engine::plan::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 use ringload_engine::units::Nanos;
 use ringload_tests::books::{Books, spans};
-use ringload_tests::program::{Workplace, config, phase};
+use ringload_tests::program::{Workplace, config};
+use ringload_tests::sessions::{Session, sessions};
 use ringload_tests::statistics::most_open;
 use ringload_tests::{Phase, Run, Scenario, mock};
 use serde_json::Value;
@@ -27,16 +29,16 @@ fn filter(metric: WindowMetric, name: &str, op: SlaOp, threshold: f64) -> SlaFil
 }
 
 /// From 1 up to `max` in steps of 3, with windows of 400 ms, held for 800 ms.
-fn search(max: u32, filters: Vec<SlaFilter>) -> AdaptivePlan {
+fn search(max: f64, filters: Vec<SlaFilter>) -> AdaptivePlan {
     AdaptivePlan {
         variable: ControlVariable::Concurrency,
-        min: 1,
+        min: 1.0,
         max,
         assessment_period: Nanos::from_millis(400),
         min_completed: 1,
         sustain_duration: Nanos::from_millis(800),
         step_policy: StepPolicy::SlaMargin,
-        base_step: 3,
+        base_step: 3.0,
         max_step_multiplier: 1,
         step_percent: 25.0,
         filters,
@@ -62,7 +64,7 @@ fn s69_a_search_rises_until_the_level_breaks_and_holds_what_held() {
         // exceed however fast it is: with 1 slot below 100, with 4 of them above 150 unless the machine stands still.
         let server = mock(|options| options.ttft = ms(10));
         let plan = search(
-            16,
+            16.0,
             vec![filter(
                 WindowMetric::RequestThroughput,
                 "request_throughput",
@@ -112,7 +114,10 @@ fn s69_a_search_rises_until_the_level_breaks_and_holds_what_held() {
 #[test]
 fn windows_count_what_the_records_say() {
     let server = mock(|options| options.fault = Some("every:4:status:500".parse().expect("a fault")));
-    let plan = search(7, vec![filter(WindowMetric::ErrorRate, "error_rate", SlaOp::Le, 100.0)]);
+    let plan = search(
+        7.0,
+        vec![filter(WindowMetric::ErrorRate, "error_rate", SlaOp::Le, 100.0)],
+    );
     let run = Scenario::new(server.address())
         .cores(2)
         .phase(
@@ -147,7 +152,7 @@ fn windows_count_what_the_records_say() {
 fn a_search_that_fails_at_once_stops_its_phase_and_the_next_one_runs() {
     let server = mock(|options| options.ttft = ms(30));
     let plan = search(
-        8,
+        8.0,
         vec![filter(WindowMetric::RequestLatency, "request_latency", SlaOp::Lt, 5.0)],
     );
     let run = Scenario::new(server.address())
@@ -176,7 +181,7 @@ fn a_prefill_limit_is_steered_too() {
     });
     let plan = AdaptivePlan {
         variable: ControlVariable::PrefillConcurrency,
-        ..search(4, vec![filter(WindowMetric::ErrorRate, "error_rate", SlaOp::Le, 1.0)])
+        ..search(4.0, vec![filter(WindowMetric::ErrorRate, "error_rate", SlaOp::Le, 1.0)])
     };
     let run = Scenario::new(server.address())
         .cores(2)
@@ -191,6 +196,178 @@ fn a_prefill_limit_is_steered_too() {
     assert_eq!(summary["control_variable"], "prefill_concurrency");
     assert_eq!(summary["last_passing_value"], 4);
     Books::complete(&run, &server);
+}
+
+/// From `min` in steps of `step`, with windows of 2 s, held for 4 s, while requests take less than 150 ms on average.
+fn pace(variable: ControlVariable, min: f64, step: f64, max: f64) -> AdaptivePlan {
+    AdaptivePlan {
+        variable,
+        min,
+        assessment_period: Nanos::from_millis(2_000),
+        sustain_duration: Nanos::from_millis(4_000),
+        base_step: step,
+        ..search(
+            max,
+            vec![filter(
+                WindowMetric::RequestLatency,
+                "request_latency",
+                SlaOp::Lt,
+                150.0,
+            )],
+        )
+    }
+}
+
+/// The values of a search by window, and that it found a boundary under a server that slows down, and held it.
+fn found(run: &Run, phase: &str, variable: &str) -> Vec<f64> {
+    let summary = run.json(&format!("phases/{phase}/adaptive_scale_summary.json"));
+    assert_eq!(summary["control_variable"], variable);
+    assert_eq!(
+        (&summary["status"], &summary["completed_reason"]),
+        (&"completed".into(), &"sustain_duration_completed".into()),
+        "{summary:#}"
+    );
+    assert_eq!(run.summary(phase)["ringload"]["stop_reason"], "adaptive");
+    let events = events(run, phase);
+    let order = kinds(&events);
+    assert_eq!(order[0], "adaptive_phase_started");
+    assert!(order.contains(&"sustain_started") && order.contains(&"boundary_discovered"));
+    assert_eq!(order.last(), Some(&"adaptive_complete"));
+    let manifest = run.json("adaptive_scale_manifest.json");
+    assert_eq!(
+        manifest["adaptive_phases"][0]["summary_path"],
+        format!("phases/{phase}/adaptive_scale_summary.json")
+    );
+    let tried = summary["candidates"].as_array().expect("a list");
+    let values: Vec<f64> = tried.iter().filter_map(|one| one["control_value"].as_f64()).collect();
+    assert_eq!(values.len(), tried.len());
+    values
+}
+
+#[test]
+fn a_rate_is_steered_and_every_request_was_due_where_the_integral_of_the_rate_is_whole() {
+    for cores in [1, 2] {
+        // Ten a second find the server idle and take 40 ms; at a hundred it falls behind until 16 are in flight, which take a third of a second.
+        let server = mock(|options| {
+            options.ttft = ms(20);
+            options.itl = ms(0);
+            options.load_delay = ms(20);
+        });
+        let run = Scenario::new(server.address())
+            .cores(cores)
+            .phase(
+                Phase::constant("search", 100.0)
+                    .capped(16)
+                    .dropping()
+                    .lasting(Duration::from_secs(60))
+                    .steered(pace(ControlVariable::RequestRate, 10.0, 90.0, 200.0)),
+            )
+            .run();
+        let rates = found(&run, "search", "request_rate");
+        assert_eq!(rates[..3], [10.0, 100.0, 10.0]);
+        let summary = run.json("phases/search/adaptive_scale_summary.json");
+        assert_eq!(
+            (&summary["boundary_value"], &summary["first_failing_value"]),
+            (&10.0.into(), &100.0.into())
+        );
+        Books::complete(&run, &server);
+        // Arrivals are even, and a rate applies from 50 ms behind the window that it follows from until 50 ms behind the next.
+        let begin = run.phase("search").start_ns;
+        let integral = |due_s: f64| {
+            let change = |window: usize| 2.0 * window as f64 + 0.05;
+            let of = |(window, rate): (usize, &f64)| {
+                let from = if window == 0 { 0.0 } else { change(window) };
+                let until = if window + 1 < rates.len() {
+                    change(window + 1)
+                } else {
+                    f64::INFINITY
+                };
+                rate * (due_s.min(until) - from).max(0.0)
+            };
+            rates.iter().enumerate().map(of).sum::<f64>()
+        };
+        let mut numbers = BTreeSet::new();
+        for record in run.records_of("search") {
+            let due_s = (record.ringload.intended_start_ns - begin) as f64 / 1e9;
+            let number = integral(due_s);
+            assert!(
+                (number - number.round()).abs() < 1e-3,
+                "a request was due at {due_s} s, as number {number}"
+            );
+            numbers.insert(number.round() as u64);
+        }
+        assert_eq!(numbers.len(), run.records.len(), "no arrival came twice");
+        let summary = run.summary("search");
+        assert!(
+            summary["ringload"]["arrivals_dropped"].as_u64() > Some(0),
+            "{summary:#}"
+        );
+    }
+}
+
+#[test]
+fn a_low_rate_is_kept_when_arrivals_are_further_apart_than_they_are_looked_ahead() {
+    let server = mock(|options| options.fast = true);
+    let run = Scenario::new(server.address())
+        .cores(2)
+        .phase(
+            Phase::poisson("search", 8.0)
+                .lasting(Duration::from_millis(1_500))
+                .steered(pace(ControlVariable::RequestRate, 8.0, 1.0, 9.0)),
+        )
+        .run();
+    let summary = run.json("phases/search/adaptive_scale_summary.json");
+    assert_eq!(summary["completed_reason"], "phase_stopped");
+    Books::complete(&run, &server);
+    let counts = run.counts("search");
+    assert!(counts.succeeded > 0 && counts.succeeded == counts.sent);
+}
+
+#[test]
+fn users_are_steered_and_those_who_are_to_leave_finish_their_conversations() {
+    for cores in [1, 2] {
+        // Two users send ten requests a second, twenty would send a hundred, of which the server bears fifty.
+        let server = mock(|options| {
+            options.ttft = ms(20);
+            options.itl = ms(0);
+            options.load_delay = ms(20);
+            options.keep_messages = true;
+        });
+        let run = Scenario::new(server.address())
+            .turns(LengthDistribution::Fixed(3))
+            .cores(cores)
+            .phase(
+                Phase::users("search", 20, 100.0)
+                    .lasting(Duration::from_secs(60))
+                    .steered(pace(ControlVariable::Users, 2.0, 18.0, 20.0)),
+            )
+            .run();
+        let users = found(&run, "search", "users");
+        assert_eq!(users[..3], [2.0, 20.0, 2.0]);
+        let books = Books::complete(&run, &server);
+        let sessions = sessions(&run, &books);
+        let begin = run.phase("search").start_ns;
+        let end = 2_000_000_000 * users.len() as u64;
+        let starts_in = |from_s: f64, to_s: f64| {
+            let start = |session: &&Session<'_>| (session.turns[0].0.ringload.intended_start_ns - begin) as f64 / 1e9;
+            let within = |session: &&Session<'_>| (from_s..to_s).contains(&start(session));
+            sessions.values().filter(within).count()
+        };
+        // A user lasts for three gaps of 200 ms. Eighteen come evenly within the first gap behind the change.
+        assert_eq!(starts_in(2.05, 2.65), 20);
+        // Nobody follows those who are taken away: two begin per 600 ms.
+        assert_eq!(starts_in(4.65, 5.85), 4);
+        // All have sent every turn, but for those of the end; and those of the start, whose history is behind them.
+        for session in sessions.values() {
+            let first = session.turns[0].0.ringload.intended_start_ns - begin;
+            let is_whole = session.turns.len() == 3;
+            assert!(
+                is_whole || first < 400_000_000 || first + 3_000_000_000 > end,
+                "{} turns of a user who began at {first} ns",
+                session.turns.len()
+            );
+        }
+    }
 }
 
 /// Keys of an event and of a summary, as readers of the format know them.
@@ -219,9 +396,36 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn a_config_with_a_controller_runs_and_its_files_have_the_keys_of_the_format() {
     let server = mock(|options| options.ttft = ms(10));
-    let block = "concurrency: 6, duration: 20, adaptive_scale: {control: {min: 1, max: 3}, window: 1, sustain_duration: 1, \
-                 strategy: {base_step: 1, max_step_multiplier: 1}, sla: {time_to_first_token: {p95: {lt: 20000}}, error_rate: {avg: {le: 1}}}}";
-    let workplace = Workplace::new(&config(&server.url(), &phase("ramp", block)));
+    let sla = "{time_to_first_token: {p95: {lt: 20000}}, error_rate: {avg: {le: 1}}}";
+    for (load, control, values) in [
+        ("type: concurrency, concurrency: 6", "min: 1, max: 3", [1.0, 2.0, 3.0]),
+        (
+            "type: gamma, rate: 30",
+            "variable: request_rate, min: 10.5, max: 12.5",
+            [10.5, 11.5, 12.5],
+        ),
+        (
+            "type: user_centric, users: 6, rate: 60",
+            "variable: users, min: 1, max: 3",
+            [1.0, 2.0, 3.0],
+        ),
+    ] {
+        let block = format!(
+            "{load}, duration: 20, adaptive_scale: {{control: {{{control}}}, window: 1, sustain_duration: 1, \
+             strategy: {{base_step: 1, max_step_multiplier: 1}}, sla: {sla}}}"
+        );
+        leaves_the_files_of_the_format(
+            &config(
+                &server.url(),
+                &format!("    - {{name: ramp, kind: profiling, {block}}}\n"),
+            ),
+            values,
+        );
+    }
+}
+
+fn leaves_the_files_of_the_format(config: &str, values: [f64; 3]) {
+    let workplace = Workplace::new(config);
     workplace.profile(&[]).expect(0);
     let folder = workplace.path("results/phases/ramp");
     let text = std::fs::read_to_string(folder.join("adaptive_scale_events.jsonl")).expect("the log");
@@ -239,7 +443,11 @@ fn a_config_with_a_controller_runs_and_its_files_have_the_keys_of_the_format() {
     let candidates = summary["candidates"].as_array().expect("a list");
     let known: Vec<&str> = CANDIDATE_KEYS.split_whitespace().collect();
     assert!(candidates.iter().all(|one| keys(one) == known), "{summary:#}");
-    assert_eq!(candidates.len(), 3);
+    let tried: Vec<f64> = candidates
+        .iter()
+        .filter_map(|one| one["control_value"].as_f64())
+        .collect();
+    assert_eq!(tried, values);
     // A second run with the same directory removes what the first left.
     workplace.profile(&["--overwrite"]).expect(0);
 }

@@ -429,3 +429,126 @@ fn an_own_path_is_asked_in_any_api() {
     assert_eq!(error.code, Some(404));
     assert!(error.message.contains("/embed"), "{}", error.message);
 }
+
+/// The raw records of a run, in the order of its records.
+fn raw_records(run: &Run) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.path("profile_export_raw.jsonl")).expect("raw records");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect()
+}
+
+#[test]
+fn raw_records_hold_what_went_over_the_wire() {
+    for (kind, api) in WITH_TOKENS.into_iter().chain(WITHOUT_TOKENS) {
+        let server = server(|options| options.api_key = Some("k-1".to_owned()));
+        let streaming = WITH_TOKENS.contains(&(kind, api));
+        let endpoint = format!("type: {kind}, streaming: {streaming}, api_key: k-1");
+        let run = run_speaking(
+            server.address(),
+            &endpoint,
+            &format!("{DATASET}  artifacts: {{raw: true}}\n{}", requests(6)),
+        );
+        assert_all_succeed(&run, 6);
+        let (raw, outputs) = (raw_records(&run), run.json("outputs.json"));
+        let outputs = outputs["data"].as_array().expect("a list");
+        assert_eq!((raw.len(), outputs.len()), (6, 6), "{kind}");
+        let text = std::fs::read_to_string(run.path("profile_export_raw.jsonl")).expect("raw records");
+        assert!(!text.contains("k-1"), "{kind}: a key stands in the raw records");
+        let books = Books::complete(&run, &server);
+        for ((record, line), output) in run.records.iter().zip(&raw).zip(outputs) {
+            let id = &record.metadata.x_request_id;
+            assert_eq!(
+                (&line["metadata"]["x_request_id"], &output["x_request_id"]),
+                (&Value::from(id.as_str()), &Value::from(id.as_str()))
+            );
+            assert_eq!(line["request_headers"]["X-Request-ID"], id.as_str(), "{kind}");
+            assert_eq!(line["status"], 200, "{kind}");
+            let (_, entry) = books
+                .matched
+                .iter()
+                .find(|(matched, _)| matched.metadata.x_request_id == *id)
+                .expect("it arrived");
+            assert_eq!(line["payload"].to_string().len() as u64, entry.request_bytes, "{kind}");
+            let responses = line["responses"].as_array().expect("a list");
+            if !streaming {
+                assert_eq!(responses.len(), 1, "{kind}");
+                assert_eq!(responses[0]["content_type"], "application/json", "{kind}");
+                serde_json::from_str::<Value>(responses[0]["text"].as_str().expect("a text")).expect("JSON");
+                assert_eq!(output["response_text"], Value::Null, "{kind}");
+                continue;
+            }
+            // Every event that the server of this API sends for five tokens, each with the time of its read.
+            let events = match api {
+                Api::Chat => 5 + 4,
+                Api::Completions => 5 + 3,
+                Api::Responses => 5 + 4,
+                _ => 5 + 6,
+            };
+            assert_eq!(responses.len(), events, "{kind}: {line:#}");
+            let times: Vec<u64> = responses
+                .iter()
+                .map(|event| event["perf_ns"].as_u64().expect("a time"))
+                .collect();
+            assert!(
+                times.is_sorted() && times[0] > line["start_perf_ns"].as_u64().expect("a time"),
+                "{kind}"
+            );
+            assert_eq!(output["response_text"], ringload_mock_server::answer_text(5), "{kind}");
+            assert_eq!(output["metrics"]["output_sequence_length"], 5, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn raw_records_of_later_turns_have_their_history_and_failures_their_error() {
+    let server = server(|_| {});
+    let dataset = "  dataset: {entries: 3, isl: 12, osl: 4, turns: 3}\n  artifacts: {raw: true}\n";
+    let phase = "  phases:\n    - {name: warmup, kind: warmup, type: concurrency, concurrency: 1, sessions: 1}\n    \
+                 - {name: load, kind: profiling, type: concurrency, concurrency: 2, sessions: 4}\n";
+    let run = run_speaking(
+        server.address(),
+        "type: responses, streaming: true",
+        &format!("{dataset}{phase}"),
+    );
+    let books = Books::complete(&run, &server);
+    let raw = raw_records(&run);
+    assert_eq!(raw.len(), 15);
+    for line in &raw {
+        let id = line["metadata"]["x_request_id"].as_str().expect("an id");
+        let (_, entry) = books
+            .matched
+            .iter()
+            .find(|(record, _)| record.metadata.x_request_id == id)
+            .expect("it arrived");
+        // Byte for byte: the length is that of the body that arrived, and so are its messages.
+        assert_eq!(line["payload"].to_string().len() as u64, entry.request_bytes);
+        let said = line["payload"]["input"].as_array().expect("a list").len();
+        assert_eq!(Some(said), entry.messages.as_ref().map(Vec::len));
+    }
+    let outputs = run.json("outputs.json");
+    let counts = ["data", "warmup"].map(|key| outputs[key].as_array().map(Vec::len));
+    assert_eq!(counts, [Some(12), Some(3)]);
+
+    let server = faulty_every_second("stream-error");
+    let run = run_speaking(
+        server.address(),
+        "type: messages, streaming: true",
+        &format!("{DATASET}  artifacts: {{raw: true}}\n{}", requests(6)),
+    );
+    let raw = raw_records(&run);
+    for (record, line) in run.records.iter().zip(&raw) {
+        let failed = record.ending() == Ending::Failed;
+        assert_eq!(line.get("error").is_some(), failed);
+        let last = line["responses"]
+            .as_array()
+            .and_then(|events| events.last())
+            .expect("events");
+        let name = if failed { "error" } else { "message_stop" };
+        assert_eq!(last["packets"][0], serde_json::json!({"name": "event", "value": name}));
+    }
+}
+
+fn faulty_every_second(fault: &str) -> MockServer {
+    server(|options| options.fault = Some(format!("every:2:{fault}").parse().expect("a fault")))
+}

@@ -278,7 +278,6 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
     for (line, words) in [
         ("--concurency 3", "'--concurrency'"),
         ("--request-cout 3", "'--request-count'"),
-        ("--goodput request_latency:100", "--goodput: not supported by ringload"),
         (
             "--server-metrics-discovery-mode auto",
             "--server-metrics-discovery-mode: not supported by ringload",
@@ -287,6 +286,7 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
             "--model m --gpu-telemetry pynvml",
             "not supported by ringload yet: `pynvml`",
         ),
+        ("--scenario x", "--scenario: not supported by ringload"),
         ("-vv", "-v: not supported by ringload"),
         (
             "--streaming --no-streaming",

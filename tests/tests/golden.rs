@@ -34,21 +34,32 @@ const LACKING: &[(&[&str], &str)] = &[
         "no client-side tokenizer counts the answers",
     ),
     (
-        &[
-            "trace_data",
-            "input_config.artifacts.raw",
-            "input_config.artifacts.trace",
-        ],
-        "raw and trace are refused by name",
+        &["trace_data", "input_config.artifacts.trace"],
+        "trace is refused by name",
+    ),
+    (
+        &["error.cause_chain", "error.cause"],
+        "an exception of Python has no counterpart",
     ),
 ];
 
 /// What is lacking in runs of an endpoint type alone.
-const LACKING_OF: &[(&[&str], &[&str], &str)] = &[(
-    &["ep_embeddings", "ep_cohere", "ep_tei", "ep_nim_rankings"],
-    &["output_sequence_length", "Output Sequence Length"],
-    "these answers have no output tokens: AIPerf writes a zero that nobody counted",
-)];
+const LACKING_OF: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["ep_embeddings", "ep_cohere", "ep_tei", "ep_nim_rankings"],
+        &[
+            "output_sequence_length",
+            "data[].metrics.output_sequence_length",
+            "Output Sequence Length",
+        ],
+        "these answers have no output tokens: AIPerf writes a zero that nobody counted",
+    ),
+    (
+        &["ep_messages"],
+        &["request_headers.content-type"],
+        "AIPerf has this header a second time, in lower case",
+    ),
+];
 
 /// Figures that AIPerf writes as zeros where nothing streams and so nothing has a first token. ringload leaves them out, as `docs/metrics.md` says.
 const ZEROS_WITHOUT_STREAMS: &[&str] = &[
@@ -64,8 +75,6 @@ const ZEROS_WITHOUT_STREAMS: &[&str] = &[
 
 /// Files that AIPerf writes and ringload does not.
 const LACKING_FILES: &[(&str, &str)] = &[
-    ("outputs.json", "raw is refused by name"),
-    ("profile_export_raw.jsonl", "raw is refused by name"),
     ("profile_export_aiperf_timeslices.json", "requests have no slices"),
     ("profile_export_aiperf_timeslices.csv", "requests have no slices"),
 ];
@@ -78,6 +87,14 @@ fn is_added_file(name: &str) -> bool {
 /// Keys that only ringload writes.
 const ADDED: &[(&str, &str)] = &[
     ("ringload", "what AIPerf's files do not have stands under this key"),
+    (
+        "request_headers.Accept-Encoding",
+        "a compressed answer would hide when its tokens arrived, so ringload asks for none",
+    ),
+    (
+        "responses[]",
+        "raw records show what had come before a request was cancelled",
+    ),
     (
         "run_info.random_seed",
         "AIPerf writes it in sweeps, ringload in every run",
@@ -100,7 +117,7 @@ const ADDED: &[(&str, &str)] = &[
 const OWN_FILE: &str = "resolved_config.yaml";
 
 /// Lines of the configs that ringload refuses by name.
-const REFUSED: [&str; 2] = ["    raw: true\n", "    trace: true\n"];
+const REFUSED: [&str; 1] = ["    trace: true\n"];
 
 /// Keys of a file by kind of line, of files by path.
 type Tree = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;

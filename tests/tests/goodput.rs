@@ -114,13 +114,13 @@ fn a_figure_that_an_answer_lacks_is_a_level_missed() {
 fn by_share(threshold: f64) -> AdaptivePlan {
     AdaptivePlan {
         variable: ControlVariable::Concurrency,
-        min: 1,
-        max: 3,
+        min: 1.0,
+        max: 3.0,
         assessment_period: Nanos::from_millis(300),
         min_completed: 1,
         sustain_duration: Nanos::from_millis(300),
         step_policy: StepPolicy::SlaMargin,
-        base_step: 1,
+        base_step: 1.0,
         max_step_multiplier: 1,
         step_percent: 25.0,
         filters: vec![SlaFilter {

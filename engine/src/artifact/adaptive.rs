@@ -80,6 +80,19 @@ impl Page<'_> {
         object(identity)
     }
 
+    /// A value of the control variable: a whole number of what is counted.
+    fn value(&self, value: f64) -> Value {
+        if self.controller.variable.is_whole() {
+            json!(value as u64)
+        } else {
+            json!(value)
+        }
+    }
+
+    fn control(&self, event: &AdaptiveEvent) -> Value {
+        json!({ "actual_value": self.value(event.actual), "target_value": self.value(event.after) })
+    }
+
     fn wall(&self, at: Nanos) -> u64 {
         self.facts.anchor.to_wall_ns(at)
     }
@@ -110,25 +123,25 @@ impl Page<'_> {
         let at = self.wall(event.at);
         let mut line = self.identity();
         line.extend(object(json!({
-            "accepted_value": event.after,
+            "accepted_value": self.value(event.after),
             "adaptive_iteration": event.iteration,
             "binding_sla": event.binding.map(|index| self.controller.filters[index].key()),
-            "boundary_value": event.boundary,
+            "boundary_value": event.boundary.map(|value| self.value(value)),
             "cancelled": event.totals.cancelled,
-            "candidate_value": event.candidate,
+            "candidate_value": self.value(event.candidate),
             "completed": event.totals.completed,
-            "control": control(event.after),
-            "control_value": event.after,
-            "control_value_after": event.after,
-            "control_value_before": event.before,
+            "control": self.control(event),
+            "control_value": self.value(event.after),
+            "control_value_after": self.value(event.after),
+            "control_value_before": self.value(event.before),
             "control_variable": self.controller.variable.as_str(),
             "error_count": event.totals.errored,
             "errored": event.totals.errored,
             "event": event.kind.as_str(),
             "fault_window_id": null,
-            "first_failing_value": event.first_failing,
+            "first_failing_value": event.first_failing.map(|value| self.value(value)),
             "in_flight": null,
-            "last_passing_value": event.last_passing,
+            "last_passing_value": event.last_passing.map(|value| self.value(value)),
             "phase": event.stage.as_str(),
             "phase_end_ts": null,
             "phase_id": self.phase.name,
@@ -148,7 +161,7 @@ impl Page<'_> {
             "sla_value": event.sla_value,
             "sla_values": values,
             "step_policy": self.controller.step_policy.as_str(),
-            "step_size": event.step,
+            "step_size": event.step.map(|value| self.value(value)),
             "strategy_type": "ramp_until_fail",
             "throughput": event.throughput,
             "timestamp": at,
@@ -164,18 +177,18 @@ impl Page<'_> {
         let first = plan.filters.first();
         let passed_all = report.sustain_windows > 0 && report.sustain_passed == report.sustain_windows;
         let result = json!({
-            "boundary_value": last.boundary,
-            "first_failing_value": last.first_failing,
-            "last_passing_value": last.last_passing,
+            "boundary_value": last.boundary.map(|value| self.value(value)),
+            "first_failing_value": last.first_failing.map(|value| self.value(value)),
+            "last_passing_value": last.last_passing.map(|value| self.value(value)),
         });
         let mut summary = self.identity();
         summary.extend(object(result.clone()));
         summary.extend(object(json!({
-            "base_step": plan.base_step,
+            "base_step": self.value(plan.base_step),
             "candidates": report.candidates.iter().map(|one| self.candidate(one)).collect::<Vec<_>>(),
             "completed_reason": report.reason,
-            "control": control(last.after),
-            "control_value": last.after,
+            "control": self.control(last),
+            "control_value": self.value(last.after),
             "control_variable": plan.variable.as_str(),
             "max_step_multiplier": plan.max_step_multiplier,
             "result": result,
@@ -224,8 +237,8 @@ impl Page<'_> {
             "accepted": one.rejection.is_none(),
             "adaptive_iteration": one.iteration,
             "cancelled": one.totals.cancelled,
-            "candidate_value": one.value,
-            "control_value": one.value,
+            "candidate_value": self.value(one.value),
+            "control_value": self.value(one.value),
             "duration_s": length,
             "end_ts": self.utc(one.end),
             "error_count": one.totals.errored,
@@ -247,10 +260,6 @@ impl Page<'_> {
             "ttft_p99_ms": of(one.first_token, |spread| spread.p99),
         })
     }
-}
-
-fn control(value: u32) -> Value {
-    json!({ "actual_value": value, "target_value": value })
 }
 
 fn totals(totals: WindowTotals) -> Value {

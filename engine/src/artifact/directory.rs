@@ -90,6 +90,22 @@ impl ArtifactDirectory {
         self.create(&self.names.jsonl())
     }
 
+    /// Starts the file of raw records.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create_raw(&self) -> Result<AtomicFile, ArtifactError> {
+        self.create(&self.names.raw())
+    }
+
+    /// Starts the file of outputs.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create_outputs(&self) -> Result<AtomicFile, ArtifactError> {
+        self.create(&self.names.outputs())
+    }
+
     /// Starts a file under a path relative to the directory; it appears there when it is committed.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct RecordLines {
     streaming: bool,
     /// The constant end of each phase's metadata keys, from `benchmark_phase` to `phase_kind`.
     phases: Vec<Vec<u8>>,
+    /// The word for each phase's kind.
+    kinds: Vec<&'static str>,
     images: Vec<Image>,
     metrics: Vec<Prepared>,
     judge: Option<Judge>,
@@ -35,6 +37,7 @@ struct Image {
 /// A metric with the text around its value.
 #[derive(Debug)]
 struct Prepared {
+    tag: &'static str,
     before: String,
     formula: Formula,
     style: Style,
@@ -52,9 +55,24 @@ enum Style {
     },
 }
 
+impl Style {
+    fn push(self, value: f64, out: &mut Vec<u8>) {
+        match self {
+            // Formulas of integer metrics are counts: not negative, without a fraction, below 2^53.
+            Self::Integer => push_integer(out, value as u64),
+            Self::Milliseconds => match value as u64 {
+                nanos if nanos as f64 == value => push_milliseconds(out, nanos),
+                _ => push_float(out, value / 1e6),
+            },
+            Self::Float { divisor } => push_float(out, value / divisor),
+        }
+    }
+}
+
 impl Prepared {
     fn new(metric: &Metric, formula: Formula) -> Self {
         Self {
+            tag: metric.tag,
             before: format!(r#""{}":{{"value":"#, metric.tag),
             formula,
             style: match metric.unit {
@@ -102,6 +120,7 @@ impl RecordLines {
             anchor,
             streaming,
             phases: phases.collect(),
+            kinds: plan.phases.iter().map(|phase| phase.kind.as_str()).collect(),
             images: images.collect(),
             metrics: metrics
                 .filter_map(|metric| match metric.kind {
@@ -132,15 +151,7 @@ impl RecordLines {
             Outcome::Truncated => {}
         }
         close_object(out);
-        if record.outcome != Outcome::Success {
-            match errors.get(record.error as usize) {
-                Some(detail) => push_error(out, detail.code, &detail.type_name, &detail.message),
-                None => {
-                    let lost = ErrorCount::of_record(record, errors);
-                    push_error(out, lost.code, &lost.type_name, &lost.message);
-                }
-            }
-        }
+        push_error_of(record, errors, out);
         // What the peer's records do not have stands apart (its readers skip unknown keys).
         push(out, r#","ringload":{"intended_start_ns":"#);
         push_integer(out, self.anchor.to_wall_ns(record.intended));
@@ -151,7 +162,12 @@ impl RecordLines {
         push(out, "}}\n");
     }
 
-    fn push_metadata(&self, record: &RequestRecord, (request_id, correlation_id): RecordIds<'_>, out: &mut Vec<u8>) {
+    pub(super) fn push_metadata(
+        &self,
+        record: &RequestRecord,
+        (request_id, correlation_id): RecordIds<'_>,
+        out: &mut Vec<u8>,
+    ) {
         let anchor = self.anchor;
         let cut = matches!(record.outcome, Outcome::Cancelled | Outcome::Truncated);
         let instant = |out: &mut Vec<u8>, key: &str, at: Nanos| {
@@ -192,6 +208,44 @@ impl RecordLines {
         push(out, "}");
     }
 
+    /// The beginning of an entry of `outputs.json`, up to the end of its metrics: those with these tags, in this order and without units.
+    pub(super) fn push_output(
+        &self,
+        record: &RequestRecord,
+        (request_id, _): RecordIds<'_>,
+        tags: &[&str],
+        out: &mut Vec<u8>,
+    ) {
+        push(out, r#"{"session_num":"#);
+        push_integer(out, record.sequence);
+        push(out, r#","conversation_id":"#);
+        out.extend_from_slice(&self.images[record.image as usize].conversation);
+        push(out, r#","x_request_id":"#);
+        push_id(out, request_id);
+        push(
+            out,
+            &format!(r#","benchmark_phase":"{}""#, self.kinds[record.phase.index()]),
+        );
+        for (key, at) in [("request_start_ns", record.start), ("request_end_ns", record.end)] {
+            push(out, &format!(r#","{key}":{}"#, self.anchor.to_wall_ns(at)));
+        }
+        push(out, r#","metrics":{"#);
+        if record.outcome == Outcome::Success {
+            let view = self.view(record);
+            for metric in tags
+                .iter()
+                .filter_map(|tag| self.metrics.iter().find(|metric| metric.tag == *tag))
+            {
+                if let Some(value) = metric.formula.of_record(&view).filter(|value| value.is_finite()) {
+                    push(out, &format!(r#""{}":"#, metric.tag));
+                    metric.style.push(value, out);
+                    push(out, ",");
+                }
+            }
+        }
+        close_object(out);
+    }
+
     fn view<'a>(&self, record: &'a RequestRecord) -> RecordView<'a> {
         RecordView::new(record, self.images[record.image as usize].facts)
     }
@@ -204,15 +258,7 @@ impl RecordLines {
                 continue;
             };
             push(out, &metric.before);
-            match metric.style {
-                // Formulas of integer metrics are counts: not negative, without a fraction, below 2^53.
-                Style::Integer => push_integer(out, value as u64),
-                Style::Milliseconds => match value as u64 {
-                    nanos if nanos as f64 == value => push_milliseconds(out, nanos),
-                    _ => push_float(out, value / 1e6),
-                },
-                Style::Float { divisor } => push_float(out, value / divisor),
-            }
+            metric.style.push(value, out);
             push(out, &metric.after);
         }
         if let Some(judge) = &self.judge {
@@ -246,6 +292,20 @@ fn close_object(out: &mut Vec<u8>) {
     push(out, "}");
 }
 
+/// The error of a request that did not succeed.
+pub(super) fn push_error_of(record: &RequestRecord, errors: &[ErrorDetail], out: &mut Vec<u8>) {
+    if record.outcome == Outcome::Success {
+        return;
+    }
+    match errors.get(record.error as usize) {
+        Some(detail) => push_error(out, detail.code, &detail.type_name, &detail.message),
+        None => {
+            let lost = ErrorCount::of_record(record, errors);
+            push_error(out, lost.code, &lost.type_name, &lost.message);
+        }
+    }
+}
+
 fn push_error(out: &mut Vec<u8>, code: Option<u16>, type_name: &str, message: &str) {
     push(out, r#","error":{"#);
     if let Some(code) = code {
@@ -260,17 +320,17 @@ fn push_error(out: &mut Vec<u8>, code: Option<u16>, type_name: &str, message: &s
     push(out, "}");
 }
 
-fn push(out: &mut Vec<u8>, text: &str) {
+pub(super) fn push(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Quoted and escaped.
-fn push_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn push_text(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a text is always JSON and a vector takes every byte");
 }
 
 /// Quoted; a UUID has nothing to escape.
-fn push_id(out: &mut Vec<u8>, id: &[u8; 36]) {
+pub(super) fn push_id(out: &mut Vec<u8>, id: &[u8; 36]) {
     let mut quoted = [b'"'; 38];
     quoted[1..37].copy_from_slice(id);
     out.extend_from_slice(&quoted);

@@ -5,6 +5,7 @@
 //! profile_export_aiperf.json/csv  all profiling phases together
 //! phases/NAME/                    the same two files for one phase
 //! profile_export.jsonl            one line per request, in the order in which requests ended
+//! profile_export_raw.jsonl        the same with what was sent and answered, byte by byte; outputs.json: the texts; both only on request
 //! inputs.json                     the request bodies of the dataset
 //! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
 //! resolved_config.yaml            what ran, as a config that gives the same plan again
@@ -24,6 +25,7 @@ mod json;
 mod jsonl;
 mod manifest;
 mod names;
+mod raw;
 mod shared;
 mod telemetry;
 
@@ -39,6 +41,7 @@ pub use adaptive::AdaptiveFacts;
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
+pub use raw::RawLines;
 pub use shared::{
     COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, check, clear, metrics, read_metrics, write_document, write_text,
 };

@@ -108,9 +108,29 @@ impl Names {
         format!("{}.jsonl", self.gpu_telemetry)
     }
 
+    /// Requests and answers, byte by byte.
+    pub(super) fn raw(&self) -> String {
+        format!("{}_raw.jsonl", self.records)
+    }
+
+    /// What was answered, with a few figures.
+    pub(super) fn outputs(&self) -> String {
+        match self.records == RECORDS {
+            true => "outputs.json".to_owned(),
+            false => format!("{}_outputs.json", self.records),
+        }
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Vec<String> {
-        let mut all = vec![self.json(), self.csv(), self.jsonl(), self.gpu_telemetry()];
+        let mut all = vec![
+            self.json(),
+            self.csv(),
+            self.jsonl(),
+            self.raw(),
+            self.outputs(),
+            self.gpu_telemetry(),
+        ];
         all.extend(SERVER_METRICS_FORMATS.map(|format| self.server_metrics(format)));
         all
     }
@@ -127,6 +147,8 @@ mod tests {
             "profile_export_aiperf.json",
             "profile_export_aiperf.csv",
             "profile_export.jsonl",
+            "profile_export_raw.jsonl",
+            "outputs.json",
             "gpu_telemetry_export.jsonl",
             "server_metrics_export.json",
             "server_metrics_export.csv",
@@ -136,11 +158,13 @@ mod tests {
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
-                names.all()[..5],
+                names.all()[..7],
                 [
                     "foo.json",
                     "foo.csv",
                     "foo.jsonl",
+                    "foo_raw.jsonl",
+                    "foo_outputs.json",
                     "foo_gpu_telemetry.jsonl",
                     "foo_server_metrics.json"
                 ]

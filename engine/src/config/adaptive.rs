@@ -2,10 +2,12 @@
 
 use super::decode::{Bounds, Field, Section};
 use super::diagnostic::quote;
+use super::phases::{MAX_USERS, PhaseType};
+use super::rate::{QPS, Rate};
 use super::schema::{ADAPTIVE_CONTROL, ADAPTIVE_SCALE, ADAPTIVE_STRATEGY, SLA};
 use super::tree::Value;
 
-/// The limit that is moved.
+/// What is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AdaptiveVariable {
     /// Requests in flight.
@@ -13,6 +15,10 @@ pub enum AdaptiveVariable {
     Concurrency,
     /// Requests in prefill.
     PrefillConcurrency,
+    /// Arrivals per second of an open loop.
+    RequestRate,
+    /// Users who pace themselves.
+    Users,
 }
 
 /// How far a step goes.
@@ -43,10 +49,10 @@ pub struct Sla {
 pub struct AdaptiveScale {
     /// What it moves.
     pub variable: AdaptiveVariable,
-    /// Where it begins.
-    pub min: Option<u32>,
+    /// Where it begins; whole, but for a rate.
+    pub min: Option<f64>,
     /// Where it ends.
-    pub max: u32,
+    pub max: f64,
     /// Seconds of a window.
     pub assessment_period_s: Option<f64>,
     /// Successes that a window needs.
@@ -58,7 +64,7 @@ pub struct AdaptiveScale {
     /// How far a step goes.
     pub step_policy: Option<AdaptiveStep>,
     /// Smallest step.
-    pub base_step: Option<u32>,
+    pub base_step: Option<f64>,
     /// Most smallest steps at once.
     pub max_step_multiplier: Option<u32>,
     /// Percent of a step.
@@ -136,7 +142,9 @@ const FLAT: [&str; 11] = [
 ];
 
 /// What the rest of the phase says, as far as the controller depends on it.
-pub(super) struct Surroundings {
+pub(super) struct Surroundings<'l> {
+    /// The load pattern; `None` if it has mistakes.
+    pub(super) load: Option<&'l PhaseType>,
     pub(super) concurrency: Option<u32>,
     pub(super) prefill: Option<u32>,
     pub(super) judged: Judged,
@@ -158,7 +166,7 @@ const ANYTHING: Judged = Judged {
 };
 
 /// The controller of a phase; `None` if there is none, or it has mistakes.
-pub(super) fn decode(phase: &Section<'_>, around: &Surroundings) -> Option<AdaptiveScale> {
+pub(super) fn decode(phase: &Section<'_>, around: &Surroundings<'_>) -> Option<AdaptiveScale> {
     let field = phase.field("adaptive_scale");
     let block = field
         .as_ref()
@@ -202,22 +210,29 @@ pub(super) fn decode(phase: &Section<'_>, around: &Surroundings) -> Option<Adapt
     read(phase, &places, around)
 }
 
-fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> Option<AdaptiveScale> {
+fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings<'_>) -> Option<AdaptiveScale> {
     let (control, strategy) = (&places.control, &places.strategy);
     let whole = |field: &Field<'_>| field.integer::<u32>(1, u32::MAX.into());
     let variables = [
         ("concurrency", AdaptiveVariable::Concurrency),
         ("prefill_concurrency", AdaptiveVariable::PrefillConcurrency),
+        ("request_rate", AdaptiveVariable::RequestRate),
+        ("users", AdaptiveVariable::Users),
     ];
-    let variable = places
-        .find(
-            "adaptive_control_variable",
-            &["control_variable"],
-            Some((control, "variable")),
-        )
-        .map_or(Some(AdaptiveVariable::default()), |field| {
-            field.word(&variables, &["request_rate", "users"])
-        });
+    let named_variable = places.find(
+        "adaptive_control_variable",
+        &["control_variable"],
+        Some((control, "variable")),
+    );
+    let variable = named_variable
+        .as_ref()
+        .map_or(Some(AdaptiveVariable::default()), |field| field.word(&variables, &[]));
+    // Of a variable that could not be read any number might be meant.
+    let value = |field: &Field<'_>| match variable {
+        Some(AdaptiveVariable::RequestRate) | None => field.float(QPS),
+        Some(AdaptiveVariable::Users) => field.integer::<u32>(1, MAX_USERS.into()).map(f64::from),
+        Some(_) => whole(field).map(f64::from),
+    };
     let min = places.find(
         "adaptive_control_min",
         &["control_min", "min_concurrency"],
@@ -228,12 +243,18 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         &["control_max", "max_concurrency"],
         Some((control, "max")),
     );
-    let least = min.as_ref().map(whole);
-    let own = match variable {
-        Some(AdaptiveVariable::PrefillConcurrency) => around.prefill,
-        _ => around.concurrency,
+    let least = min.as_ref().map(value);
+    let own = match (variable, around.load) {
+        (Some(AdaptiveVariable::PrefillConcurrency), _) => around.prefill.map(f64::from),
+        (Some(AdaptiveVariable::Users), Some(load)) => load.users().map(f64::from),
+        (Some(AdaptiveVariable::RequestRate), Some(load)) => match load.rate() {
+            Some(Rate::Constant(rate)) => Some(*rate),
+            _ => None,
+        },
+        (Some(AdaptiveVariable::Concurrency), _) => around.concurrency.map(f64::from),
+        _ => None,
     };
-    let most = max.as_ref().map_or(Some(own), |field| whole(field).map(Some));
+    let most = max.as_ref().map_or(Some(own), |field| value(field).map(Some));
     let period = places.find("adaptive_assessment_period", &["window", "assessment_period"], None);
     let one_second = Bounds {
         min: 1.0,
@@ -263,7 +284,7 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         .find("adaptive_scale_step_policy", &[], Some((strategy, "step_policy")))
         .map(|field| field.word(&policies, &[]));
     let base_step = places.find("adaptive_scale_base_step", &[], Some((strategy, "base_step")));
-    let base_step = base_step.map(|field| whole(&field));
+    let base_step = base_step.map(|field| value(&field));
     let multiplier = places.find(
         "adaptive_scale_max_step_multiplier",
         &[],
@@ -286,9 +307,13 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings) -> 
         return None;
     }
     let variable = variable?;
-    check(phase, variable, around)?;
+    check(phase, variable, named_variable.as_ref(), around)?;
     let (min, most) = (transpose(least)?, most?);
-    let low = min.unwrap_or(1);
+    let low = min.unwrap_or(1.0);
+    let moves_load = matches!(variable, AdaptiveVariable::RequestRate | AdaptiveVariable::Users);
+    if most.is_none() && moves_load && around.load.is_none() {
+        return None; // its own value has been reported
+    }
     let Some(high) = most else {
         phase.report(
             "adaptive_scale",
@@ -328,23 +353,63 @@ fn transpose<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 }
 
 /// What may not stand beside a controller.
-fn check(phase: &Section<'_>, variable: AdaptiveVariable, around: &Surroundings) -> Option<()> {
+fn check(
+    phase: &Section<'_>,
+    variable: AdaptiveVariable,
+    named: Option<&Field<'_>>,
+    around: &Surroundings<'_>,
+) -> Option<()> {
     let kind = phase.field("type").and_then(|field| field.node.scalar());
-    if kind.is_some_and(|kind| kind.text == "fixed_schedule") {
+    let kind = kind.map_or("", |kind| kind.text.as_str());
+    if kind == "fixed_schedule" {
         phase.report(
             "adaptive_scale",
             "a fixed schedule is replayed as it is and nothing may hold it back; use another type or remove the key",
         );
         return None;
     }
-    let (ramp, limit) = match variable {
-        AdaptiveVariable::Concurrency => ("concurrency_ramp", "concurrency"),
-        AdaptiveVariable::PrefillConcurrency => ("prefill_ramp", "prefill_concurrency"),
+    let foreign = match (variable, kind) {
+        (AdaptiveVariable::RequestRate, "concurrency") => Some(
+            "a phase of type concurrency has no rate to move; write variable: concurrency, or type: constant, poisson or gamma",
+        ),
+        (AdaptiveVariable::RequestRate, "user_centric") => {
+            Some("the rate of users is their number times their pace; write variable: users")
+        }
+        (AdaptiveVariable::Users, "concurrency" | "constant" | "poisson" | "gamma") => {
+            Some("only a phase of type user_centric has users to move; write type: user_centric, or another variable")
+        }
+        _ => None,
     };
-    if phase.field(ramp).is_some() {
+    if let Some(reason) = foreign {
+        match named {
+            Some(field) => field.report(reason),
+            None => phase.report("adaptive_scale", reason),
+        }
+        return None;
+    }
+    let (movers, moved): (&[&'static str], _) = match variable {
+        AdaptiveVariable::Concurrency => (&["concurrency_ramp"], "concurrency"),
+        AdaptiveVariable::PrefillConcurrency => (&["prefill_ramp"], "prefill_concurrency"),
+        AdaptiveVariable::RequestRate => (&["rate_ramp", "rate_series"], "the rate"),
+        AdaptiveVariable::Users => (&[], "users"),
+    };
+    let others = movers.iter().filter(|mover| phase.field(mover).is_some());
+    let is_moved_twice = others
+        .map(|mover| {
+            phase.report(
+                mover,
+                format!("adaptive_scale moves {moved} already; remove one of the two"),
+            )
+        })
+        .count()
+        > 0;
+    if is_moved_twice {
+        return None;
+    }
+    if variable == AdaptiveVariable::Users && phase.field("sessions").is_some() {
         phase.report(
-            ramp,
-            format!("adaptive_scale moves {limit} already; remove one of the two"),
+            "sessions",
+            "how many requests a number of sessions comes to depends on when the controller adds users; end the phase by duration or requests",
         );
         return None;
     }

@@ -2,6 +2,7 @@
 
 use super::adaptive::{self, AdaptiveScale, Judged, Surroundings};
 use super::decode::{Bounds, Section};
+use super::phases::PhaseType;
 use super::ramp::{self, Ramp};
 
 /// The further limits of a phase.
@@ -19,8 +20,13 @@ pub struct Limits {
     pub adaptive: Option<AdaptiveScale>,
 }
 
-/// The limits of a phase whose concurrency is `concurrency`, the default filled in.
-pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, judged: Judged) -> Limits {
+/// The limits of a phase with this load pattern, if it has no mistakes, and this concurrency, the default filled in.
+pub(super) fn decode(
+    section: &Section<'_>,
+    load: Option<&PhaseType>,
+    concurrency: Option<u32>,
+    judged: Judged,
+) -> Limits {
     let prefill = section.field("prefill_concurrency");
     let prefill_concurrency = prefill.as_ref().and_then(|field| field.integer(1, u32::MAX.into()));
     if let (Some(field), Some(prefill)) = (&prefill, prefill_concurrency) {
@@ -63,6 +69,7 @@ pub(super) fn decode(section: &Section<'_>, concurrency: Option<u32>, judged: Ju
         adaptive: adaptive::decode(
             section,
             &Surroundings {
+                load,
                 concurrency,
                 prefill: prefill_concurrency,
                 judged,

@@ -18,6 +18,8 @@ pub struct Artifacts {
     pub records: Option<bool>,
     /// Seconds of each slice of the run that has figures of its own.
     pub slice_duration_s: Option<f64>,
+    /// Whether requests and answers are written byte by byte.
+    pub raw: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -43,13 +45,22 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
     let Some(section) = benchmark.field("artifacts").and_then(|field| field.section(&ARTIFACTS)) else {
         return Artifacts::default();
     };
+    let records = section.field("records").and_then(|field| formats(&field, "jsonl"));
+    let raw = section.field("raw").and_then(|field| field.boolean());
+    if raw == Some(true) && records == Some(false) {
+        section.report(
+            "raw",
+            "requests and answers are kept with the records, and `records` is false; remove one of the two",
+        );
+    }
     Artifacts {
         dir: section
             .field("dir")
             .and_then(|field| field.non_empty_text().map(str::to_owned)),
         prefix: section.field("prefix").and_then(|field| prefix(&field)),
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
-        records: section.field("records").and_then(|field| formats(&field, "jsonl")),
+        records,
+        raw,
         slice_duration_s: section
             .field("slice_duration")
             .and_then(|field| field.duration(Bounds::POSITIVE)),

@@ -295,7 +295,7 @@ fn one<'t>(
         None => matches!(load, Some(PhaseType::Concurrency)).then_some(1),
     };
     let on_cap = section.field("on_cap").and_then(|field| on_cap(&section, &field));
-    let limits = limits::decode(&section, concurrency, judged);
+    let limits = limits::decode(&section, load.as_ref(), concurrency, judged);
     let seamless = section
         .field("seamless")
         .and_then(|field| field.boolean())
@@ -418,7 +418,7 @@ fn load(section: &Section<'_>) -> Option<PhaseType> {
 }
 
 /// Most users of a phase: each takes about a hundred bytes and their history.
-const MAX_USERS: u32 = 10_000_000;
+pub(super) const MAX_USERS: u32 = 10_000_000;
 
 /// Users at a rate of their own. Their number and what ends the phase belong together: a phase that ended before every user has begun would
 /// measure another load than it says.

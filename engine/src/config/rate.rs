@@ -10,7 +10,7 @@ use super::schema::{RATE_POINT, RATE_SERIES};
 use super::tree::Value;
 
 /// Requests per second. Beyond one request per nanosecond the clock has no different times left to give.
-const QPS: Bounds = Bounds {
+pub(super) const QPS: Bounds = Bounds {
     max: 1e9,
     ..Bounds::POSITIVE
 };

@@ -109,6 +109,14 @@ pub enum Action {
         /// Prefills over all cores.
         limit: u32,
     },
+    /// The schedule of the phase goes on at this pace. Given after every window of a phase whose pace a controller moves, also where nothing changed;
+    /// until the first one it is the lowest pace of the controller.
+    SetPace {
+        /// The phase.
+        phase: PhaseId,
+        /// The pace.
+        pace: Pace,
+    },
     /// Answer with [`Event::Assessed`]: the controller of the phase wants to know how it went.
     Assess {
         /// The phase.
@@ -137,6 +145,17 @@ pub enum Action {
     PhaseEnded(PhaseSummary),
     /// Nothing is left to do.
     RunEnded,
+}
+
+/// How a schedule goes on. Times are offsets from the start of its phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Arrivals per second, or users.
+    pub value: f64,
+    /// It applies from here on: what was due before stays as it was.
+    pub from: Nanos,
+    /// No other pace applies before: credits that are due by then may be issued, and no others.
+    pub known_until: Nanos,
 }
 
 /// Why a phase stopped sending.

@@ -10,8 +10,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::machine::MachineSettings;
 use super::simulation::{HookScript, Reply, World, ms, profiling, warmup};
 use crate::plan::{
-    AdaptivePlan, Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan, RampStrategy, SlaFilter, SlaOp,
-    StepPolicy, WindowMetric, WindowStat,
+    AdaptivePlan, Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan, RampPlan, RampStrategy, RateCourse,
+    RatePlan, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat,
 };
 use crate::units::Nanos;
 
@@ -41,7 +41,8 @@ impl Dice {
     }
 }
 
-fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
+/// `talks` says whether conversations have several turns.
+fn random_phase(dice: &Dice, position: u64, talks: bool) -> PhasePlan {
     let name = format!("p{position}");
     let mut plan = if dice.one_in(3) {
         warmup(&name)
@@ -54,16 +55,28 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
         plan.cap(1 + dice.up_to(9) as u32)
     };
     let rate = 1.0 + dice.up_to(60) as f64;
-    match dice.up_to(3) {
+    match dice.up_to(7) {
         0 => plan = plan.arriving(Arrival::constant(rate)),
         1 => plan = plan.arriving(Arrival::poisson(rate)),
+        2 => plan = plan.arriving(Arrival::gamma(rate, 0.2 * (1 + dice.up_to(20)) as f64)),
+        3 | 4 => {
+            let users = 1 + dice.up_to(11) as u32;
+            plan = plan.arriving(Arrival::UserCentric { users, rate });
+        }
         // A closed loop without a cap would send its whole budget in the first instant, and without a budget never stop.
         _ => plan = plan.cap(1 + dice.up_to(9) as u32),
+    }
+    if dice.one_in(2) {
+        plan.arrival = plan.arrival.at(random_course(dice, rate));
     }
     match dice.up_to(2) {
         0 => plan = plan.requests(1 + dice.up_to(40)),
         1 => plan = plan.lasting(ms(1 + dice.up_to(3_000))),
         _ => plan = plan.requests(1 + dice.up_to(40)).lasting(ms(1 + dice.up_to(3_000))),
+    }
+    let has_sessions = talks || matches!(plan.arrival, Arrival::UserCentric { .. });
+    if has_sessions && dice.one_in(3) {
+        plan.stop.sessions = Some(1 + dice.up_to(15));
     }
     plan.drain = match dice.up_to(3) {
         0 => DrainRule::Unbounded,
@@ -80,10 +93,16 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
             plan = plan.prefill_ramped(ms(1 + dice.up_to(2_000)), strategy);
         }
     }
-    if let Some(cap) = plan.concurrency.filter(|cap| cap.get() > 1 && dice.one_in(3))
-        && plan.stop.duration.is_some()
-    {
-        plan.limits.adaptive = Some(random_controller(dice, cap.get()));
+    if plan.stop.duration.is_some() && dice.one_in(2) {
+        let controlled = match (&plan.arrival, plan.concurrency) {
+            (Arrival::UserCentric { .. }, _) if plan.stop.sessions.is_none() => Some((ControlVariable::Users, 24)),
+            (Arrival::AtRate { rate, .. }, _) if *rate == RatePlan::constant(rate_of(rate)) => {
+                Some((ControlVariable::RequestRate, 200))
+            }
+            (_, Some(cap)) if cap.get() > 1 => Some((ControlVariable::Concurrency, cap.get())),
+            _ => None,
+        };
+        plan.limits.adaptive = controlled.map(|(variable, max)| random_controller(dice, variable, max));
     }
     if dice.one_in(6) {
         plan = plan.failing_at(dice.up_to(10) as f64 / 10.0);
@@ -91,7 +110,7 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     if position > 0 && dice.one_in(2) {
         plan = plan.seamless();
     }
-    if dice.one_in(2) {
+    if dice.one_in(2) && !matches!(plan.arrival, Arrival::UserCentric { .. }) {
         plan = plan.dropping();
     }
     if dice.one_in(3) {
@@ -100,11 +119,40 @@ fn random_phase(dice: &Dice, position: u64) -> PhasePlan {
     plan
 }
 
-fn random_controller(dice: &Dice, max: u32) -> Arc<AdaptivePlan> {
+/// The first rate of a course.
+fn rate_of(plan: &RatePlan) -> f64 {
+    match &plan.course {
+        RateCourse::Constant(rate) => *rate,
+        RateCourse::Series(points) => points[0].rate,
+    }
+}
+
+/// A series, a ramp, or both.
+fn random_course(dice: &Dice, rate: f64) -> RatePlan {
+    let mut plan = RatePlan::constant(rate);
+    if dice.one_in(2) {
+        let mut time_s = 0.0;
+        let points: Vec<(f64, f64)> = (0..2 + dice.up_to(4))
+            .map(|_| {
+                time_s += 0.001 * (1 + dice.up_to(1_000)) as f64;
+                (time_s, 0.5 + dice.up_to(100) as f64)
+            })
+            .collect();
+        plan = RatePlan::series(&points);
+    }
+    if dice.one_in(2) {
+        let strategy = [RampStrategy::Linear, RampStrategy::Exponential, RampStrategy::Poisson][dice.up_to(2) as usize];
+        let duration = ms(1 + dice.up_to(2_000));
+        plan = plan.ramped(RampPlan { duration, strategy });
+    }
+    plan
+}
+
+fn random_controller(dice: &Dice, variable: ControlVariable, max: u32) -> Arc<AdaptivePlan> {
     Arc::new(AdaptivePlan {
-        variable: ControlVariable::Concurrency,
-        min: 1 + dice.up_to(u64::from(max) - 2) as u32,
-        max,
+        variable,
+        min: 1.0 + dice.up_to(u64::from(max) - 2) as f64,
+        max: f64::from(max),
         assessment_period: ms(1 + dice.up_to(500)),
         min_completed: 1 + dice.up_to(3),
         sustain_duration: ms(1 + dice.up_to(1_000)),
@@ -113,7 +161,7 @@ fn random_controller(dice: &Dice, max: u32) -> Arc<AdaptivePlan> {
         } else {
             StepPolicy::FixedPercent
         },
-        base_step: 1 + dice.up_to(4) as u32,
+        base_step: 1.0 + dice.up_to(4) as f64,
         max_step_multiplier: 1 + dice.up_to(3) as u32,
         step_percent: 1.0 + dice.up_to(100) as f64,
         filters: vec![SlaFilter {
@@ -144,8 +192,11 @@ fn random_reply(dice: &Dice) -> Reply {
 
 fn explore(seed: u64) {
     let dice = Dice::new(seed);
+    let turns: Vec<usize> = (0..1 + dice.up_to(6)).map(|_| 1 + dice.up_to(4) as usize).collect();
+    let converses = dice.one_in(2);
+    let talks = converses && turns.iter().any(|&turns| turns > 1);
     let mut plans: Vec<PhasePlan> = (0..1 + dice.up_to(5))
-        .map(|position| random_phase(&dice, position))
+        .map(|position| random_phase(&dice, position, talks))
         .collect();
     if plans.iter().all(|plan| plan.kind == PhaseKind::Warmup) {
         plans[0].kind = PhaseKind::Profiling;
@@ -168,7 +219,11 @@ fn explore(seed: u64) {
         .serving(move |_, _| random_reply(&server_dice))
         .progress_delayed(move || ms(delay_dice.up_to(lag)))
         .stops_after(ms(dice.up_to(50)))
+        .looking_every(ms(1 + dice.up_to(60)))
         .cuts_after(ms(dice.up_to(20)));
+    if converses {
+        world = world.conversing(&turns);
+    }
     if dice.one_in(3) {
         world = world.interrupted_at(ms(dice.up_to(8_000)));
     }
@@ -186,8 +241,8 @@ fn explore(seed: u64) {
         if plan.drain == DrainRule::Unbounded && !ended_early {
             assert_eq!(summary.tally.truncated, 0, "phase {index} may not cut");
         }
-        if let (Some(requests), None, false) = (plan.stop.requests, plan.stop.duration, ended_early) {
-            assert_eq!(summary.tally.sent, requests, "phase {index} sends exactly its requests");
+        if let (Some(total), None, false) = (run.total(index), plan.stop.duration, ended_early) {
+            assert_eq!(summary.tally.sent, total, "phase {index} sends exactly its requests");
         }
     }
 }

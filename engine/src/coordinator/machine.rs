@@ -52,7 +52,7 @@ pub struct RunOutcome {
 /// - requests of earlier phases that are still in flight occupy slots of the sending phase, and ramps give it its slots one by one
 ///   (`set_limits`);
 /// - a drain ends as its rule says, or at once when the run is cut short (`cut_drains`);
-/// - the controller of a phase that has one asks for its figures once per period, moves a limit by them, and may end the sending
+/// - the controller of a phase that has one asks for its figures once per period, moves a limit or the pace by them, and may end the sending
 ///   (`ask_for_windows`);
 /// - too many failures in a phase that says how many are too many cut the run short as the user would (`watch_failures`);
 /// - the server profiler runs from before the first until after the last request of the phases that own it (`profiler.rs`).
@@ -137,6 +137,8 @@ impl Machine {
                 if run.assess(window, now) {
                     run.stop_issuing(StopReason::Adaptive);
                     actions.push(Action::StopIssuing { phase });
+                } else if let Some(pace) = run.pace() {
+                    actions.push(Action::SetPace { phase, pace });
                 }
             }
             Event::HookAnswered { call, result } => self.hook_answered(call, result, now, actions),

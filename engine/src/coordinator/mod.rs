@@ -7,6 +7,7 @@ mod live;
 mod machine;
 mod pacer;
 mod phase_run;
+mod presence;
 mod profiler;
 mod stream;
 mod surroundings;
@@ -21,7 +22,7 @@ mod scenarios;
 mod simulation;
 
 pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status, Window, WindowTotals};
-pub use event::{Action, Event, HookCall, PhaseSummary, StopReason, Tally};
+pub use event::{Action, Event, HookCall, Pace, PhaseSummary, StopReason, Tally};
 pub use machine::{Machine, MachineSettings, RunOutcome};
 pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
 

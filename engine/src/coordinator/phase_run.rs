@@ -1,10 +1,10 @@
 //! One phase on its way through the run.
 
 use super::adaptive::{AdaptiveReport, Controller, Window};
-use super::event::{PhaseSummary, StopReason, Tally};
+use super::event::{Pace, PhaseSummary, StopReason, Tally};
 use super::limit_ramp::LimitRamp;
 use super::stream::{Purpose, Stream};
-use crate::plan::{ControlVariable, DrainRule, PhasePlan};
+use crate::plan::{AdaptivePlan, ControlVariable, DrainRule, PhasePlan};
 use crate::units::Nanos;
 
 /// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
@@ -299,7 +299,7 @@ impl PhaseRun {
     fn controlled(&self, variable: ControlVariable) -> Option<u32> {
         let moves = self.plan.limits.adaptive.as_ref().map(|plan| plan.variable);
         let controller = self.controller.as_ref().filter(|_| moves == Some(variable))?;
-        Some(controller.control())
+        Some(AdaptivePlan::whole(controller.control()))
     }
 
     /// Whether the controller of a sending phase wants a window, once for each.
@@ -316,6 +316,14 @@ impl PhaseRun {
         let controller = self.controller.as_mut();
         let wants_stop = controller.is_some_and(|controller| controller.assess(window, now));
         wants_stop && matches!(self.state, PhaseState::Sending(_))
+    }
+
+    /// How the schedule of a sending phase goes on, if its controller moves that.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        let controller = self.controller.as_ref()?;
+        matches!(self.state, PhaseState::Sending(_))
+            .then(|| controller.pace())
+            .flatten()
     }
 
     /// What the controller of a phase that started leaves behind.

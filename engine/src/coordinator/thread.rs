@@ -12,12 +12,13 @@ use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::live::LiveBoard;
 use super::machine::{Machine, MachineSettings, RunOutcome};
 use super::pacer::{ImageCursor, Pacer};
+use super::presence::Presence;
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
 use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
-use crate::plan::{Conversations, PhasePlan, Plan, TurnLaw};
+use crate::plan::{AdaptivePlan, Arrival, Conversations, PhasePlan, Plan, TurnLaw};
 use crate::record::Outcome;
 use crate::sys::time::thread_cpu;
 use crate::units::Nanos;
@@ -122,6 +123,8 @@ pub(crate) struct Coordinator {
     arrivals: Vec<Option<UnsentArrivals>>,
     /// By phase: requests that ended since its controller looked last. Empty for phases without a controller.
     samples: Vec<Vec<Sample>>,
+    /// The users of the sending phase, if their number is moved.
+    presence: Presence,
     watch: Watch,
     /// When the interrupt was seen.
     interrupted: Option<Nanos>,
@@ -177,6 +180,7 @@ impl Coordinator {
                 .iter()
                 .map(|phase| (!phase.arrival.is_closed_loop()).then(UnsentArrivals::default))
                 .collect(),
+            presence: Presence::default(),
             watch: Watch::new(plan.phases.len()),
             samples: vec![Vec::new(); plan.phases.len()],
             phases: plan.phases.clone(),
@@ -243,7 +247,7 @@ impl Coordinator {
         let waker = &self.exchange.coordinator;
         waker.prepare_sleep();
         let until = self.machine.next_deadline().unwrap_or(Nanos::MAX).since(now).min(TICK);
-        if until > Nanos::ZERO && !self.news() {
+        if until > Nanos::ZERO && !self.news(now) {
             waker.event().wait(until);
         }
         waker.awake();
@@ -251,14 +255,17 @@ impl Coordinator {
     }
 
     /// Whether something happened since the last look that deserves a turn at once.
-    fn news(&self) -> bool {
+    fn news(&self, now: Nanos) -> bool {
         let watched = self.exchange.attention.load(Ordering::Relaxed);
         let progressed = |&phase: &PhaseId| tally(&self.exchange, phase) != self.seen[phase.index()];
         let closed = |sending: &Sending| sending.closing && self.exchange.all_closed(sending.phase);
         // An empty gate is news until it is refilled, or, if there is nothing to refill it with, until every return is looked at.
         let empty = |sending: &Sending| {
             let known = sending.closing || (sending.exhausted && (watched || sending.has_sessions));
-            !known && self.exchange.gates[sending.phase.index()].is_empty()
+            let gate = &self.exchange.gates[sending.phase.index()];
+            // Of a pace that moves nothing may be due soon enough to refill it with.
+            let has_nothing_yet = !sending.exhausted && !sending.pacer.is_open(now.since(gate.start()));
+            !known && !has_nothing_yet && gate.is_empty()
         };
         let spent = |sending: &Sending| !sending.closing && !sending.announced && self.is_spent(sending);
         (watched && self.open.iter().any(progressed))
@@ -290,6 +297,14 @@ impl Coordinator {
     fn collect_samples(&mut self) {
         for samples in self.exchange.links.iter().filter_map(|link| link.samples.as_ref()) {
             while let Some(sample) = samples.take() {
+                if let Some(number) = sample.session_over
+                    && self
+                        .sending
+                        .as_ref()
+                        .is_some_and(|sending| sending.phase == sample.phase)
+                {
+                    self.presence.ended(number);
+                }
                 self.samples[sample.phase.index()].push(sample);
             }
         }
@@ -331,9 +346,23 @@ impl Coordinator {
                 }
             }
             Action::Assess { phase } => {
-                let samples = std::mem::take(&mut self.samples[phase.index()]);
-                let window = Window { samples };
+                let sending = self.sending.as_ref().filter(|sending| sending.phase == phase);
+                let window = Window {
+                    samples: std::mem::take(&mut self.samples[phase.index()]),
+                    leaving: sending.map_or(0, |sending| self.presence.leaving(sending.pacer.issued())),
+                };
                 self.tell(Event::Assessed { phase, window }, now);
+            }
+            Action::SetPace { phase, pace } => {
+                // What is due before the change exists before it.
+                self.refill(now);
+                if let Some(sending) = self.sending.as_mut().filter(|sending| sending.phase == phase) {
+                    if let Arrival::UserCentric { .. } = self.phases[phase.index()].arrival {
+                        self.presence
+                            .want(AdaptivePlan::whole(pace.value), sending.pacer.issued());
+                    }
+                    sending.pacer.go_on(pace);
+                }
             }
             Action::SetPrefillLimit { limit, .. } => self.exchange.limit_prefills(limit, now),
             Action::StopIssuing { phase } => {
@@ -382,6 +411,7 @@ impl Coordinator {
             gate.open_claims(total, plan.stop.sessions, self.cursor.position());
         }
         gate.open(now, stop_at);
+        self.presence = Presence::default();
         self.sending = Some(Sending {
             phase,
             pacer: Pacer::of_sessions(&plan, self.seed, self.cursor, &self.conversations),
@@ -477,15 +507,17 @@ impl Coordinator {
         let phase = sending.phase;
         let gate = &self.exchange.gates[phase.index()];
         let room = if spent || sending.exhausted { 0 } else { gate.room() };
+        let elapsed = now.since(gate.start());
         let mut added = false;
         for _ in 0..room {
-            let Some(credit) = sending.pacer.next() else {
-                sending.exhausted = true;
+            if !sending.pacer.is_open(elapsed) {
                 break;
-            };
+            }
+            let Some(credit) = sending.pacer.next() else { break };
             gate.push(credit);
             added = true;
         }
+        sending.exhausted |= room > 0 && sending.pacer.is_exhausted();
         if added {
             self.exchange.links.iter().for_each(|link| link.feed());
         }

@@ -23,6 +23,8 @@ pub(crate) struct Sample {
     pub(crate) output_tokens: u32,
     /// Whether the tokens are the server's count.
     pub(crate) counted_by_server: bool,
+    /// The number of its session, if it was the last turn of one with places of its own.
+    pub(crate) session_over: Option<u64>,
     /// Whether it met every one of the run's `slos`; without any, none does.
     pub(crate) good: bool,
 }

@@ -27,6 +27,7 @@ pub(super) struct Head<'a> {
     pub(super) keep_alive: bool,
     /// Whether the body is `text/event-stream`.
     pub(super) event_stream: bool,
+    pub(super) content_type: Option<&'a [u8]>,
     /// The content coding, unless it is `identity`.
     pub(super) content_coding: Option<&'a [u8]>,
     pub(super) location: Option<&'a [u8]>,
@@ -75,6 +76,7 @@ impl<'a> Head<'a> {
             keep_alive: fields.keep_alive(version) && !matches!(body, Body::UntilClose),
             body,
             event_stream: fields.event_stream,
+            content_type: fields.content_type,
             content_coding: fields.content_coding,
             location: fields.location,
             retry_after: fields.retry_after,
@@ -92,6 +94,7 @@ struct Fields<'a> {
     close: bool,
     explicit_keep_alive: bool,
     event_stream: bool,
+    content_type: Option<&'a [u8]>,
     content_coding: Option<&'a [u8]>,
     location: Option<&'a [u8]>,
     retry_after: Option<&'a [u8]>,
@@ -120,6 +123,7 @@ impl<'a> Fields<'a> {
                 }
             } else if name.eq_ignore_ascii_case("content-type") {
                 let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default();
+                fields.content_type = Some(value);
                 fields.event_stream = media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
             } else if name.eq_ignore_ascii_case("content-encoding") {
                 let coding = list(value).find(|coding| !coding.eq_ignore_ascii_case(b"identity"));

@@ -29,6 +29,6 @@ pub use endpoint::Protocol;
 pub use error::HttpError;
 pub use failure::{FailureKind, ResponseFailure};
 pub use response::{Feed, MAX_BODY_BYTES, ResponseReader};
-pub use scratch::ScratchPool;
+pub use scratch::{ScratchPool, Tap};
 pub use sse::MAX_EVENT_BYTES;
 pub use usage::TokenUsage;

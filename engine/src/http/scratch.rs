@@ -11,6 +11,16 @@ pub struct ScratchPool {
     idle: Vec<Vec<u8>>,
     bytes_each: usize,
     pub(super) shapes: ChunkShapes,
+    tap: Option<Tap>,
+}
+
+/// Where payload is left for whoever wants to keep it, read by read.
+#[derive(Debug, Default)]
+pub struct Tap {
+    /// What the latest read brought of the body, without its framing.
+    pub payload: Vec<u8>,
+    /// `Content-Type` of the head, if it ended in the latest read.
+    pub content_type: Vec<u8>,
 }
 
 impl ScratchPool {
@@ -23,7 +33,19 @@ impl ScratchPool {
             idle: (0..buffers).map(|_| Vec::with_capacity(bytes_each)).collect(),
             bytes_each: bytes_each.max(1),
             shapes: ChunkShapes::default(),
+            tap: None,
         }
+    }
+
+    /// The same with a [`Tap`]: every byte of every body is copied into it.
+    pub fn with_tap(mut self) -> Self {
+        self.tap = Some(Tap::default());
+        self
+    }
+
+    /// Where payload is left, if it is wanted. What has been taken out of it must be taken out before the next read.
+    pub fn tap(&mut self) -> Option<&mut Tap> {
+        self.tap.as_mut()
     }
 
     /// An empty buffer that owns memory.

@@ -192,6 +192,7 @@ mod tests {
             chunks_received: 0,
             usage: Usage::default(),
             gaps: vec![],
+            transcript: None,
         }
     }
 
@@ -203,7 +204,7 @@ mod tests {
             .collect();
         for sequence in 0..each {
             for (core, writer) in writers.iter_mut().enumerate() {
-                writer.append(&record(core as u16, sequence), std::iter::empty());
+                writer.append(&record(core as u16, sequence), std::iter::empty(), None);
             }
         }
         writers.iter_mut().for_each(BlockWriter::flush);

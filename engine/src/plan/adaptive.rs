@@ -1,21 +1,32 @@
-//! Adaptive scale, resolved: which limit a phase moves while it runs, how far, and what tells whether the server still copes.
+//! Adaptive scale, resolved: which limit or pace a phase moves while it runs, how far, and what tells whether the server still copes.
 
 use crate::config::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
 use crate::units::Nanos;
 
 /// Seconds of a window when the file does not say.
 const DEFAULT_PERIOD_S: f64 = 30.0;
-const DEFAULT_BASE_STEP: u32 = 10;
+const DEFAULT_BASE_STEP: f64 = 10.0;
 const DEFAULT_MULTIPLIER: u32 = 4;
 const DEFAULT_PERCENT: f64 = 25.0;
 
-/// The limit that is moved.
+/// How long before a request is due its credit is given to the cores, in phases whose pace a controller moves. A change of the pace applies this
+/// long after the window that it follows from, so no credit that was given has to be taken back or moved.
+///
+/// Five turns of the coordinator: one that is kept from running for 40 ms makes no request late. A twentieth of the shortest window of a config:
+/// little of what a window judges was sent at the pace before.
+pub const PACE_LEAD: Nanos = Nanos::from_millis(50);
+
+/// What is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlVariable {
     /// Requests in flight.
     Concurrency,
     /// Requests in prefill.
     PrefillConcurrency,
+    /// Arrivals per second of an open loop.
+    RequestRate,
+    /// Users who pace themselves.
+    Users,
 }
 
 impl ControlVariable {
@@ -24,7 +35,19 @@ impl ControlVariable {
         match self {
             Self::Concurrency => "concurrency",
             Self::PrefillConcurrency => "prefill_concurrency",
+            Self::RequestRate => "request_rate",
+            Self::Users => "users",
         }
+    }
+
+    /// Whether it moves the schedule of a phase, and not a limit.
+    pub fn is_pace(self) -> bool {
+        matches!(self, Self::RequestRate | Self::Users)
+    }
+
+    /// Whether its values are whole numbers.
+    pub fn is_whole(self) -> bool {
+        self != Self::RequestRate
     }
 }
 
@@ -163,10 +186,11 @@ impl SlaFilter {
 pub struct AdaptivePlan {
     /// What it moves.
     pub variable: ControlVariable,
-    /// Where it begins, and the lowest that it goes.
-    pub min: u32,
+    /// Where it begins, and the lowest that it goes; positive. Whole, like all values of a variable that counts something, and then at most
+    /// `u32::MAX`.
+    pub min: f64,
     /// The highest that it goes; above `min`.
-    pub max: u32,
+    pub max: f64,
     /// From one assessment to the next.
     pub assessment_period: Nanos,
     /// Successes without which a window says nothing.
@@ -175,14 +199,21 @@ pub struct AdaptivePlan {
     pub sustain_duration: Nanos,
     /// How far a step goes.
     pub step_policy: StepPolicy,
-    /// Smallest step of the policy `sla_margin`.
-    pub base_step: u32,
+    /// Smallest step of the policy `sla_margin`; whole where values are.
+    pub base_step: f64,
     /// Most base steps in one.
     pub max_step_multiplier: u32,
     /// Step of the policy `fixed_percent_step`.
     pub step_percent: f64,
     /// What must hold; all of it. Not empty.
     pub filters: Vec<SlaFilter>,
+}
+
+impl AdaptivePlan {
+    /// The value as the whole number that it is, of a variable that counts something.
+    pub fn whole(value: f64) -> u32 {
+        value as u32
+    }
 }
 
 /// The controller of a phase, with its defaults.
@@ -192,8 +223,10 @@ pub(super) fn resolve(written: &AdaptiveScale) -> AdaptivePlan {
         variable: match written.variable {
             AdaptiveVariable::Concurrency => ControlVariable::Concurrency,
             AdaptiveVariable::PrefillConcurrency => ControlVariable::PrefillConcurrency,
+            AdaptiveVariable::RequestRate => ControlVariable::RequestRate,
+            AdaptiveVariable::Users => ControlVariable::Users,
         },
-        min: written.min.unwrap_or(1),
+        min: written.min.unwrap_or(1.0),
         max: written.max,
         assessment_period: span(written.assessment_period_s.unwrap_or(DEFAULT_PERIOD_S)),
         min_completed: written.min_completed_requests.unwrap_or(1),

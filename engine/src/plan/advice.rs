@@ -1,6 +1,6 @@
 //! Advice about plans that will run but may not do what was meant. One line each, first the phase, then what to try.
 
-use super::{Arrival, DrainRule, PhaseKind, PhasePlan};
+use super::{Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan};
 use crate::config::Config;
 use crate::units::Nanos;
 
@@ -56,6 +56,17 @@ fn advise_phase(phase: &PhasePlan) -> Vec<String> {
                 "phase {name}: {key} takes {} s and the phase lasts {} s, so its limit is never reached; make the phase longer or the ramp shorter",
                 ramp.duration.as_secs_f64(),
                 duration.as_secs_f64()
+            ));
+        }
+    }
+    if let (Some(adaptive), Arrival::UserCentric { users, rate }) = (&phase.limits.adaptive, &phase.arrival)
+        && adaptive.variable == ControlVariable::Users
+    {
+        let (window, gap) = (adaptive.assessment_period.as_secs_f64(), f64::from(*users) / rate);
+        if window < gap {
+            advice.push(format!(
+                "phase {name}: users whom the controller adds take {gap} s to begin, one turn gap, and are judged after {window} s; make window at \
+                 least {gap}"
             ));
         }
     }

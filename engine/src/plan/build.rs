@@ -10,10 +10,10 @@ use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap, PhaseKind,
-    PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook, Schedule,
-    StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo, readiness,
-    telemetry,
+    AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
+    Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
+    readiness, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -140,6 +140,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             overwrite: options.overwrite,
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
+            raw: config.artifacts.raw.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
         },
@@ -373,7 +374,7 @@ fn most(written: Option<u32>, phase: &Phase, variable: AdaptiveVariable) -> Opti
     let adaptive = phase.limits.adaptive.as_ref();
     let controlled = adaptive.filter(|adaptive| adaptive.variable == variable);
     controlled
-        .map(|adaptive| adaptive.max)
+        .map(|adaptive| AdaptivePlan::whole(adaptive.max))
         .or(written)
         .and_then(NonZeroU32::new)
 }

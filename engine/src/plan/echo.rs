@@ -305,6 +305,8 @@ fn adaptive_scale(adaptive: &AdaptiveScale) -> Map<String, Value> {
     let variable = match adaptive.variable {
         AdaptiveVariable::Concurrency => "concurrency",
         AdaptiveVariable::PrefillConcurrency => "prefill_concurrency",
+        AdaptiveVariable::RequestRate => "request_rate",
+        AdaptiveVariable::Users => "users",
     };
     let policy = adaptive.step_policy.map(|policy| match policy {
         AdaptiveStep::SlaMargin => "sla_margin",
@@ -315,8 +317,8 @@ fn adaptive_scale(adaptive: &AdaptiveScale) -> Map<String, Value> {
     let keys = [
         ("adaptive_scale", Some(json!(true))),
         ("adaptive_control_variable", Some(json!(variable))),
-        ("adaptive_control_min", adaptive.min.map(|min| json!(f64::from(min)))),
-        ("adaptive_control_max", Some(json!(f64::from(adaptive.max)))),
+        ("adaptive_control_min", adaptive.min.map(Value::from)),
+        ("adaptive_control_max", Some(json!(adaptive.max))),
         (
             "adaptive_assessment_period",
             adaptive.assessment_period_s.map(Value::from),
@@ -331,7 +333,7 @@ fn adaptive_scale(adaptive: &AdaptiveScale) -> Map<String, Value> {
             adaptive.names_strategy.then(|| json!("ramp_until_fail")),
         ),
         ("adaptive_scale_step_policy", policy.map(Value::from)),
-        ("adaptive_scale_base_step", adaptive.base_step.map(Value::from)),
+        ("adaptive_scale_base_step", adaptive.base_step.map(number)),
         (
             "adaptive_scale_max_step_multiplier",
             adaptive.max_step_multiplier.map(Value::from),
@@ -342,6 +344,15 @@ fn adaptive_scale(adaptive: &AdaptiveScale) -> Map<String, Value> {
     keys.into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect()
+}
+
+/// A number that is whole as such.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        json!(value as i64)
+    } else {
+        json!(value)
+    }
 }
 
 fn ramp(ramp: Ramp) -> Value {
@@ -366,5 +377,6 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("summary", written.summary.map(|enabled| formats(enabled, "json"))),
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
         ("slice_duration", written.slice_duration_s.map(Value::from)),
+        ("raw", written.raw.map(Value::from)),
     ])
 }

@@ -25,8 +25,9 @@ pub use crate::config::{
     ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
     Slo,
 };
+pub(crate) use crate::config::{REDACTED, is_credential_name};
 pub use crate::dataset::{Sampler, Sampling};
-pub use adaptive::{AdaptivePlan, ControlVariable, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
+pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, build};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
@@ -237,6 +238,8 @@ pub struct ArtifactPlan {
     pub summary_json: bool,
     /// Whether `profile_export.jsonl` is written and percentiles are exact.
     pub records: bool,
+    /// Whether requests and answers are written byte by byte. Only with `records`.
+    pub raw: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
     /// Length of the slices that have figures of their own.

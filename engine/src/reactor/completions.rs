@@ -191,8 +191,18 @@ impl<D: Driver> Core<D> {
         self.close(index);
     }
 
+    /// Keeps what a read brought, for the raw export.
+    fn keep_payload(&mut self, index: u32, now: Nanos) {
+        let Some(tap) = self.scratch.tap() else { return };
+        if let Some(transcript) = &mut self.slab.get(index).transcript {
+            transcript.content_type.append(&mut tap.content_type);
+            transcript.take(&mut tap.payload, now);
+        }
+    }
+
     /// The reader took `length` bytes of a busy connection.
     pub(super) fn fed(&mut self, index: u32, outcome: Result<Feed, HttpError>, length: usize, now: Nanos) {
+        self.keep_payload(index, now);
         let place = self.slab.get(index);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
@@ -374,11 +384,18 @@ impl<D: Driver> Core<D> {
         let server = place.server;
         let (history_tokens, history_bytes) = match request.session_place {
             NONE => (Some(0), 0),
-            place if self.images.entries[request.image as usize].has_history() => {
-                self.sessions.get(place).history_size()
+            session if self.images.entries[request.image as usize].has_history() => {
+                let session = self.sessions.get(session);
+                if let Some(transcript) = &mut place.transcript {
+                    transcript.history.extend_from_slice(session.history());
+                }
+                session.history_size()
             }
             _ => (Some(0), 0),
         };
+        if let Some(transcript) = &mut place.transcript {
+            transcript.is_stream = place.reader.is_event_stream();
+        }
         let ending = Ending {
             outcome,
             error,
@@ -389,7 +406,7 @@ impl<D: Driver> Core<D> {
             history_bytes,
             at: now,
         };
-        let good = self.recorder.finish(&mut request, ending);
+        let good = self.recorder.finish(&mut request, ending, place.transcript.as_deref());
         if request.in_prefill {
             self.exchange.release_prefill(now);
         }
@@ -416,6 +433,8 @@ impl<D: Driver> Core<D> {
             return;
         };
         let by_server = ending.usage.completion_tokens;
+        let session_over = (request.session_place != NONE && self.sessions.is_at_last_turn(request.session_place))
+            .then_some(request.session);
         samples.leave(Sample {
             phase: request.credit.phase,
             outcome: ending.outcome,
@@ -425,6 +444,7 @@ impl<D: Driver> Core<D> {
                 .filter(|_| request.first_content > Nanos::ZERO),
             output_tokens: by_server.unwrap_or(request.content_events),
             counted_by_server: by_server.is_some(),
+            session_over,
             good,
         });
     }

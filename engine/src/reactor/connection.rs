@@ -19,7 +19,7 @@ use super::sealed::Seal;
 use crate::credit::Credit;
 use crate::http::{Protocol, ResponseReader, ScratchPool};
 use crate::plan::EndpointKind;
-use crate::record::GapChain;
+use crate::record::{GapChain, Transcript};
 use crate::units::Nanos;
 
 /// What a connection is doing.
@@ -164,6 +164,8 @@ pub(super) struct Connection {
     /// The request, while connecting or busy.
     pub(super) request: Option<Request>,
     pub(super) reader: ResponseReader,
+    /// What the server answered so far, if that is kept.
+    pub(super) transcript: Option<Box<Transcript>>,
     /// With TLS, from the connect on.
     pub(super) tls: Option<Box<Seal>>,
     /// Neighbours in the chain of active connections, oldest start first.
@@ -172,7 +174,7 @@ pub(super) struct Connection {
 }
 
 /// How the answers of an API are read.
-pub(super) fn protocol_of(kind: EndpointKind) -> Protocol {
+pub(crate) fn protocol_of(kind: EndpointKind) -> Protocol {
     match kind {
         EndpointKind::Chat => Protocol::Chat,
         EndpointKind::Completions => Protocol::Completions,
@@ -199,6 +201,7 @@ impl Connection {
             session: NONE,
             request: None,
             reader: ResponseReader::new(protocol),
+            transcript: None,
             tls: None,
             previous: NONE,
             next: NONE,
@@ -211,6 +214,9 @@ impl Connection {
             self.reader.begin_keeping_text(scratch);
         } else {
             self.reader.begin(scratch);
+        }
+        if scratch.tap().is_some() {
+            self.transcript.get_or_insert_default().clear();
         }
         self.request = Some(request);
     }

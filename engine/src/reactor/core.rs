@@ -146,6 +146,7 @@ impl<D: Driver> Core<D> {
                     .map(|draw| Cancellations::new(plan.seed, &phase.name, draw.probability, draw.delay)),
             })
             .collect();
+        let scratch = plan.scratch();
         Self {
             cancel_errors: vec![None; plan.phases.len()],
             health: Health::new(&plan.phases, plan.connections),
@@ -165,7 +166,7 @@ impl<D: Driver> Core<D> {
                 plan.keep_successes,
                 plan.judge,
             ),
-            scratch: ScratchPool::new(64, 4096),
+            scratch,
             sessions: Sessions::new(plan.phases.len()),
             cancels: Deadlines::new(plan.connections),
             completions: Vec::with_capacity(4096),

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
+use crate::http::ScratchPool;
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
@@ -43,6 +44,7 @@ pub use self::pacing::Pacing;
 pub(crate) use self::pacing::Profiles;
 
 use self::core::Core;
+pub(crate) use connection::protocol_of;
 pub(crate) use ramp::connects_in_flight;
 pub(crate) use routes::Routes;
 
@@ -76,6 +78,8 @@ pub(crate) struct CorePlan {
     pub(crate) tls: Vec<Arc<TlsClient>>,
     /// How answers are read.
     pub(crate) kind: EndpointKind,
+    /// Whether answers are kept byte by byte.
+    pub(crate) keep_raw: bool,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -88,6 +92,14 @@ pub(crate) struct CorePlan {
     pub(crate) keep_successes: bool,
     /// Tells good requests from others; `None` without service levels.
     pub(crate) judge: Option<Judge>,
+}
+
+impl CorePlan {
+    /// The buffers of the core's readers.
+    fn scratch(&self) -> ScratchPool {
+        let pool = ScratchPool::new(64, 4096);
+        if self.keep_raw { pool.with_tap() } else { pool }
+    }
 }
 
 /// What a core leaves behind.

@@ -6,7 +6,7 @@ use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages};
 use crate::record::{
     ErrorDetail, ErrorTable, Family, GapArena, GapChain, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView,
-    RequestRecord, Usage,
+    RequestRecord, Transcript, Usage,
 };
 use crate::units::Nanos;
 
@@ -77,7 +77,7 @@ impl Recorder {
     }
 
     /// A request has ended. Says whether it met every service level; without any, none does.
-    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending) -> bool {
+    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending, transcript: Option<&Transcript>) -> bool {
         let record = RequestRecord {
             phase: request.credit.phase,
             core: self.core,
@@ -109,11 +109,13 @@ impl Recorder {
             chunks_received: request.chunks_received,
             usage: ending.usage,
             gaps: Vec::new(),
+            transcript: None,
         };
         self.count(&record, request.gaps);
         self.histograms[record.phase.index()].record(Family::ClientLag, record.start.since(request.ready).0);
         if self.keep_successes || record.outcome != Outcome::Success {
-            self.journal.append(&record, self.arena.pieces(request.gaps));
+            self.journal
+                .append(&record, self.arena.pieces(request.gaps), transcript);
         }
         let good = self.is_good(&record, request.gaps);
         if good {

@@ -200,6 +200,11 @@ impl Sessions {
         place != NONE && self.places[place as usize].state != State::Free
     }
 
+    /// Whether the turn of the session at `place` that is next, or on its way, is its last.
+    pub(super) fn is_at_last_turn(&self, place: u32) -> bool {
+        self.places[place as usize].is_last_turn()
+    }
+
     /// Whether any session is under way.
     pub(super) fn any(&self) -> bool {
         self.free.len() < self.places.len()

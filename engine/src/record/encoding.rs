@@ -3,10 +3,11 @@
 //! Little-endian, in this order: length of the rest (u32); phase, core, status (u16 each); outcome, flags (u8 each); sequence, session (u64
 //! each); image, history tokens, history bytes, error, content events, bytes sent, chunks received (u32 each); bytes received (u64); eleven times (u64 each,
 //! the order of the struct's fields); five token counts (u32 each); then the gaps as LEB128 varints, as many as fill the length. A token count
-//! of `u32::MAX` is absent.
+//! of `u32::MAX` is absent. A flag says that a [transcript](Transcript) follows.
 
 use super::outcome::Outcome;
 use super::request_record::{DecodeError, RequestRecord, Usage};
+use super::transcript::Transcript;
 use crate::id::{CoreId, PhaseId};
 use crate::units::Nanos;
 
@@ -16,6 +17,7 @@ pub(crate) const FIXED_BYTES: usize = 4 + 3 * 2 + 2 + 2 * 8 + 7 * 4 + 8 + 11 * 8
 const REUSED: u8 = 1;
 const RESENT: u8 = 2;
 const MISSING_DONE: u8 = 4;
+const TRANSCRIBED: u8 = 8;
 const ABSENT: u32 = u32::MAX;
 
 /// Longest varint of a u64.
@@ -46,9 +48,14 @@ fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Appends a record to `out`. `gaps` are the encoded gaps in pieces; the record's own `gaps` field is not looked at, so that a core can
-/// keep them encoded.
-pub(crate) fn encode<'a>(record: &RequestRecord, gaps: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+/// Appends a record to `out`. `gaps` are the encoded gaps in pieces; the record's own fields `gaps` and `transcript` are not looked at, so that a
+/// core can keep the one encoded and the other for itself.
+pub(crate) fn encode<'a>(
+    record: &RequestRecord,
+    gaps: impl Iterator<Item = &'a [u8]>,
+    transcript: Option<&Transcript>,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&record.phase.0.to_le_bytes());
@@ -57,7 +64,10 @@ pub(crate) fn encode<'a>(record: &RequestRecord, gaps: impl Iterator<Item = &'a 
     out.push(record.outcome as u8);
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     out.push(
-        flag(record.connection_reused, REUSED) | flag(record.resent, RESENT) | flag(record.missing_done, MISSING_DONE),
+        flag(record.connection_reused, REUSED)
+            | flag(record.resent, RESENT)
+            | flag(record.missing_done, MISSING_DONE)
+            | flag(transcript.is_some(), TRANSCRIBED),
     );
     out.extend_from_slice(&record.sequence.to_le_bytes());
     out.extend_from_slice(&record.session.to_le_bytes());
@@ -91,6 +101,9 @@ pub(crate) fn encode<'a>(record: &RequestRecord, gaps: impl Iterator<Item = &'a 
     }
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    if let Some(transcript) = transcript {
+        transcript.encode(out);
+    }
 }
 
 fn times(record: &RequestRecord) -> [Nanos; 11] {
@@ -122,8 +135,13 @@ pub(crate) fn decode(bytes: &[u8], at: &mut usize) -> Result<RequestRecord, Deco
         return Err(damaged);
     }
     let mut fields = Fields { bytes: body, at: 0 };
-    let record = fields.record(damaged)?;
-    *at += 4 + length;
+    let (mut record, is_transcribed) = fields.record(damaged)?;
+    let mut end = *at + 4 + length;
+    if is_transcribed {
+        let transcript = Transcript::decode(bytes, &mut end).ok_or(damaged)?;
+        record.transcript = Some(Box::new(transcript));
+    }
+    *at = end;
     Ok(record)
 }
 
@@ -160,8 +178,8 @@ impl Fields<'_> {
         Some(self.u32()).filter(|&count| count != ABSENT)
     }
 
-    /// The caller has checked that the fixed part is there.
-    fn record(&mut self, damaged: DecodeError) -> Result<RequestRecord, DecodeError> {
+    /// The record, and whether a transcript follows. The caller has checked that the fixed part is there.
+    fn record(&mut self, damaged: DecodeError) -> Result<(RequestRecord, bool), DecodeError> {
         let (phase, core, status) = (PhaseId(self.u16()), CoreId(self.u16()), self.u16());
         let [outcome, flags] = self.array();
         let mut record = RequestRecord {
@@ -201,6 +219,7 @@ impl Fields<'_> {
                 cache_read_tokens: self.count(),
             },
             gaps: Vec::new(),
+            transcript: None,
         };
         record
             .gaps
@@ -208,7 +227,7 @@ impl Fields<'_> {
         while self.at < self.bytes.len() {
             record.gaps.push(get_varint(self.bytes, &mut self.at).ok_or(damaged)?);
         }
-        Ok(record)
+        Ok((record, flags & TRANSCRIBED != 0))
     }
 }
 
@@ -227,6 +246,7 @@ mod tests {
             times in any::<[u64; 11]>(),
             counts in any::<[Option<u16>; 5]>(),
             gaps in proptest::collection::vec(any::<u64>(), 0..40),
+            body in any::<Option<(Vec<u8>, Vec<u8>)>>(),
         ) -> RequestRecord {
             let count = |i: usize| counts[i].map(u32::from);
             RequestRecord {
@@ -244,6 +264,13 @@ mod tests {
                     reasoning_tokens: count(3), cache_read_tokens: count(4),
                 },
                 gaps,
+                transcript: body.map(|(body, history)| Box::new(Transcript {
+                    is_stream: flags.0,
+                    content_type: b"text/event-stream".to_vec(),
+                    reads: vec![(Nanos(times[0]), body.len() as u32)],
+                    history,
+                    body,
+                })),
             }
         }
     }
@@ -258,7 +285,12 @@ mod tests {
                 bytes[..used].to_vec()
             })
             .collect();
-        encode(record, pieces.iter().map(Vec::as_slice), out);
+        encode(
+            record,
+            pieces.iter().map(Vec::as_slice),
+            record.transcript.as_deref(),
+            out,
+        );
     }
 
     proptest! {

@@ -9,12 +9,14 @@ mod judge;
 mod outcome;
 mod request_record;
 mod server_counts;
+mod transcript;
 
 pub use core_histograms::{Family, FamilyHistogram, PhaseHistograms};
 pub use core_window::CoreWindow;
 pub use error_table::{ErrorDetail, ErrorTable};
 pub use outcome::{FailureClass, Outcome};
 pub use request_record::{DecodeError, RequestRecord, Usage};
+pub use transcript::Transcript;
 
 pub(crate) use encoding::{decode, encode};
 pub(crate) use gap_arena::{GapArena, GapChain};

@@ -3,6 +3,7 @@
 //! Times are readings of the monotonic clock; [`Nanos::ZERO`] means "did not happen".
 
 use super::outcome::Outcome;
+use super::transcript::Transcript;
 use crate::id::{CoreId, PhaseId};
 use crate::units::Nanos;
 
@@ -84,6 +85,8 @@ pub struct RequestRecord {
     pub usage: Usage,
     /// Gaps between consecutive contents, in nanoseconds: `content_events - 1` entries, the first is the time to second token.
     pub gaps: Vec<u64>,
+    /// What the server answered, if that is kept.
+    pub transcript: Option<Box<Transcript>>,
 }
 
 /// A stored record that cannot be read back.

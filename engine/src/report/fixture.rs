@@ -106,6 +106,7 @@ pub(crate) fn plan() -> Plan {
             overwrite: false,
             summary_json: true,
             records: true,
+            raw: false,
             prefix: None,
             slice: None,
         },
@@ -159,6 +160,7 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
             cache_read_tokens: None,
         },
         gaps: vec![4_000_000; 15],
+        transcript: None,
     }
 }
 

@@ -236,7 +236,7 @@ mod tests {
                 core: CoreId(core),
                 ..success(BASELINE, sequence)
             };
-            writers[usize::from(core)].append(&record, std::iter::empty());
+            writers[usize::from(core)].append(&record, std::iter::empty(), None);
         }
         writers.iter_mut().for_each(BlockWriter::flush);
         let (path, written) = journal.finish();

@@ -17,6 +17,7 @@ mod live;
 mod placement;
 mod preview;
 mod processors;
+mod raw;
 mod results;
 mod servers;
 mod telemetry;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::servers::Servers;
 use super::telemetry::lifetimes;
 use super::threads::Ended;
-use super::{Host, RunOutcome, export, facts};
+use super::{Host, RunOutcome, export, facts, raw};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
@@ -67,6 +67,10 @@ pub(super) fn write(
     }
     match exported {
         Ok(file) => files.extend(file),
+        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
+    }
+    match raw::export(plan, directory, anchor, &journal, &cores) {
+        Ok(raw) => files.extend(raw),
         Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
     }
     let records_lost = !lost.is_empty();

@@ -164,6 +164,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
             kind: plan.endpoint.kind,
+            keep_raw: plan.artifacts.raw,
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,

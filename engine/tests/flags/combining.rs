@@ -7,6 +7,22 @@ use serde_json::{Value, json};
 use super::{GRID, ONE, OPEN, WARM, file, plan, plans, refusal, suite, told};
 
 #[test]
+fn a_ranking_of_flags_alone_has_the_lengths_of_a_ranking() {
+    let line = "--model m --endpoint-type COHERE_RANKINGS";
+    let dataset = |more: &str| told(None, &format!("{line} {more}"))["datasets"][0].clone();
+    // Not the 550 tokens of a prompt.
+    let plain = dataset("");
+    assert_eq!((plain.get("prompts"), plain.get("rankings")), (None, None));
+    let query = dataset("--rankings-query-prompt-token-mean 16 --rankings-query-prompt-token-stddev 4");
+    assert_eq!(
+        query["rankings"]["query_tokens"],
+        json!({ "mean": 16.0, "stddev": 4.0 })
+    );
+    let twice = refusal(None, &format!("{line} --isl 8 --rankings-query-prompt-token-mean 16"));
+    assert!(twice.contains("say the same"), "{twice}");
+}
+
+#[test]
 fn a_command_line_without_a_file_has_the_defaults_of_the_peer() {
     let config = told(None, "--model m");
     assert_eq!(config["endpoint"]["urls"], json!(["http://localhost:8000"]));
@@ -345,4 +361,25 @@ fn a_rate_series_comes_from_its_file() {
         refusal(Some(ONE), "--request-rate-series /no/such/file")
             .starts_with("--request-rate-series: cannot read the points")
     );
+}
+
+#[test]
+fn prompts_of_other_endpoint_types_have_flags_too() {
+    let line = "--model m --endpoint-type nim_rankings --rankings-passages-mean 5 --rankings-passages-stddev 1 --rankings-passages-prompt-token-mean 32 \
+                --rankings-passages-prompt-token-stddev 8 --rankings-query-prompt-token-mean 16 --rankings-query-prompt-token-stddev 4";
+    let dataset = told(None, line)["datasets"][0].clone();
+    assert_eq!(
+        dataset["rankings"],
+        json!({"passages": {"mean": 5.0, "stddev": 1.0}, "passage_tokens": {"mean": 32.0, "stddev": 8.0}, "query_tokens": {"mean": 16.0, "stddev": 4.0}})
+    );
+    // One text in a request is what there is.
+    for flag in ["--prompt-batch-size", "--batch-size-text", "--batch-size", "-b"] {
+        let line = |size| format!("--model m --endpoint-type embeddings {flag} {size}");
+        told(None, &line(1));
+        let told = refusal(None, &line(3));
+        assert!(
+            told.starts_with(&format!("{flag}: not supported by ringload")),
+            "{told}"
+        );
+    }
 }

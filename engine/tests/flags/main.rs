@@ -186,6 +186,12 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
     // Tested by themselves: they need a file of their own, or say how often everything runs.
     let elsewhere = [
         "random-seed",
+        "rankings-passages-mean",
+        "rankings-passages-stddev",
+        "rankings-passages-prompt-token-mean",
+        "rankings-passages-prompt-token-stddev",
+        "rankings-query-prompt-token-mean",
+        "rankings-query-prompt-token-stddev",
         "input-file",
         "custom-dataset-type",
         "isl-block-size",

@@ -87,6 +87,57 @@ pub(super) static FLAGS: &[Flag] = &[
         "Tokens of a block that a mooncake_trace numbers [default: 512]",
     ),
     Flag::value(
+        "prompt-batch-size",
+        "N",
+        Unlisted,
+        Prompts("prompts.batch_size"),
+        "Texts of a request",
+    )
+    .short('b')
+    .aka(&["batch-size-text", "batch-size"]),
+    Flag::value(
+        "rankings-passages-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passages"),
+        "Passages of a ranking request [default: 10]",
+    ),
+    Flag::value(
+        "rankings-passages-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of the passages [default: 0]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.passage_tokens"),
+        "Tokens of a passage [default: 128]",
+    ),
+    Flag::value(
+        "rankings-passages-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of a passage's tokens [default: 0]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-mean",
+        "N",
+        Dataset,
+        Prompts("rankings.query_tokens"),
+        "Tokens of a query [default: 32]",
+    ),
+    Flag::value(
+        "rankings-query-prompt-token-stddev",
+        "N",
+        Dataset,
+        Special,
+        "Standard deviation of a query's tokens [default: 0]",
+    ),
+    Flag::value(
         "tokenizer",
         "NAME",
         Dataset,
@@ -184,11 +235,26 @@ pub(super) static FLAGS: &[Flag] = &[
 ];
 
 /// Flags of distributions: mean, deviation, and the key that both write.
-const DISTRIBUTIONS: [(&str, &str, &str); 4] = [
+const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ("isl", "isl-stddev", "isl"),
     ("osl", "osl-stddev", "osl"),
     ("session-turns-mean", "session-turns-stddev", "turns"),
     ("session-turn-delay-mean", "session-turn-delay-stddev", "turn_delay"),
+    (
+        "rankings-passages-mean",
+        "rankings-passages-stddev",
+        "rankings.passages",
+    ),
+    (
+        "rankings-passages-prompt-token-mean",
+        "rankings-passages-prompt-token-stddev",
+        "rankings.passage_tokens",
+    ),
+    (
+        "rankings-query-prompt-token-mean",
+        "rankings-query-prompt-token-stddev",
+        "rankings.query_tokens",
+    ),
 ];
 
 impl Overlay<'_> {

@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use super::super::endpoint_type::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
+use super::overlay::{edit, keys};
 
 /// What messages call it.
 pub(in super::super) const COMMAND_LINE: &str = "command line";
@@ -21,8 +23,17 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
             ("name", text("main")),
             ("type", text("synthetic")),
             ("entries", text(ENTRIES)),
-            ("isl", text(ISL)),
         ])
+    };
+    // Queries have a length of their own.
+    let ranks = flags
+        .get("endpoint-type")
+        .and_then(|given| EndpointType::of_word(given.word()))
+        .is_some_and(EndpointType::ranks);
+    let dataset = if ranks || flags.has("input-file") {
+        dataset
+    } else {
+        edit(Some(&dataset), &keys("isl"), Position::NOWHERE, Some(&text(ISL)))
     };
     let phase = mapping(&[("name", text("profiling")), ("type", text("concurrency"))]);
     let benchmark = mapping(&[

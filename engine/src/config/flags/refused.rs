@@ -23,8 +23,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("image-*", MEDIA),
     ("audio-*", MEDIA),
     ("video-*", MEDIA),
-    ("batch-size-*", "a request has one prompt"),
-    ("rankings-*", "the endpoint type is chat"),
+    ("batch-size-image", MEDIA),
+    ("batch-size-audio", MEDIA),
     (
         "seq-dist",
         "prompts have one distribution of lengths: --isl and --isl-stddev",
@@ -51,10 +51,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("no-allow-dataset-wrap", TRACE),
     ("open-loop-replay", TRACE),
     ("no-open-loop-replay", TRACE),
-    (
-        "goodput",
-        "service levels belong under `sla` of a phase in a config file",
-    ),
     ("server-metrics-discovery-*", DISCOVERY),
     ("gpu-telemetry-*", DISCOVERY),
     ("network-latency*", LATENCY),
@@ -74,7 +70,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("aws-*", "requests are not signed"),
     ("sagemaker-*", "the only transport is http"),
     ("auth-type", "requests are not signed"),
-    ("template*", "the endpoint type is chat"),
+    (
+        "template*",
+        "bodies are those of the endpoint type; add keys with --extra-inputs",
+    ),
     ("agentic-*", "phases of type agentic_replay are not there"),
     ("trajectory-*", "phases of type agentic_replay are not there"),
 ];
@@ -110,7 +109,7 @@ mod tests {
     fn names_and_beginnings_of_names_are_refused_with_a_reason() {
         for (typed, reason) in [
             ("--search-space", "list the values with commas"),
-            ("--goodput=a:1", "--goodput: not supported by ringload"),
+            ("--scenario=a", "--scenario: not supported by ringload"),
             ("-v", "-v: not supported by ringload"),
             ("--image-width-mean", "prompts are text"),
         ] {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::super::address::Step;
+use super::super::diagnostic::quote;
 use super::super::scalar::{self, Fault};
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Given, collection};
@@ -26,11 +27,12 @@ pub(super) static FLAGS: &[Flag] = &[
         .short('u')
         .more("A path in it replaces that of the API. Several addresses take sessions in turn. Replaces the addresses of the config file."),
     Flag::value("url-strategy", "WORD", Endpoint, Benchmark("endpoint.url_strategy"), "How several addresses are chosen: round_robin"),
-    Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server: chat [default: chat]"),
-    Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: /v1/chat/completions]")
+    Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server [default: chat]")
+        .more("chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings or nim_rankings."),
+    Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: that of the type]")
         .aka(&["custom-endpoint"]),
     Flag::switch("streaming", Endpoint, Benchmark("endpoint.streaming"), "Ask for a stream of tokens, which gives a time to first token [default: off]"),
-    Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`. Masked in all output"),
+    Flag::value("api-key", "KEY", Endpoint, Benchmark("endpoint.api_key"), "Key for `Authorization: Bearer`, or `x-api-key` with type messages. Masked in all output"),
     Flag::values("header", "NAME:VALUE", Endpoint, Special, "Header of every request, repeatable")
         .short('H')
         .more("Joins the headers of the config file. The value is text, also `1`. In the artifacts, values with the name of a \
@@ -68,10 +70,12 @@ pub(super) static FLAGS: &[Flag] = &[
                the server answers at all."),
     Flag::value("profile-export-prefix", "NAME", Output, Benchmark("artifacts.prefix"), "Base name of the exports [default: profile_export]")
         .aka(&["profile-export-file"]),
-    Flag::value("export-level", "WORD", Output, Special, "summary, or records: also a line for each request [default: records]")
+    Flag::value("export-level", "WORD", Output, Special, "summary, records: also a line for each request, or raw: also every byte of every answer [default: records]")
         .aka(&["profile-export-level"]),
     Flag::value("ui", "WORD", Output, Special, "Progress on standard error: simple or none; dashboard is shown as simple [default: simple]")
         .aka(&["ui-type"]),
+    Flag::values("goodput", "METRIC:LIMIT", Output, Special, "Thresholds of a good request, such as time_to_first_token:200 (milliseconds)")
+        .more("Joins `slos` of the config file. Several stand in one quoted text, in several words, or in several flags."),
     Flag::value("log-level", "WORD", Unlisted, Benchmark("logging.level"), "How much is logged"),
     Flag::values("server-metrics", "URL", Output, Special, "Address of metrics beside those of the server itself, repeatable")
         .more("Prometheus text, as at http://localhost:8000/metrics. The server's own /metrics is read anyway. Replaces the addresses of the config file."),
@@ -211,7 +215,12 @@ impl Overlay<'_> {
             let records = match level.as_str() {
                 "summary" => "false",
                 "records" | "raw" => "true",
-                _ => return self.mistake(given.at, format!("found {}; allowed: summary, records", quoted(given))),
+                _ => {
+                    return self.mistake(
+                        given.at,
+                        format!("found {}; allowed: summary, records, raw", quoted(given)),
+                    );
+                }
             };
             self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
             if level == "raw" {
@@ -228,6 +237,23 @@ impl Overlay<'_> {
             }
             let word = if is_dashboard { "simple" } else { given.word() };
             self.put(&keys("runtime.ui"), &given.scalar(word), given.at);
+        }
+        if let Some(given) = self.get("goodput") {
+            for threshold in given.words.iter().flat_map(|word| word.split_whitespace()) {
+                match threshold.split_once(':').filter(|(metric, _)| !metric.is_empty()) {
+                    Some((metric, limit)) => {
+                        let steps = [Step::Key("slos".into()), Step::Key(metric.to_owned())];
+                        self.put(&steps, &given.scalar(limit), given.at);
+                    }
+                    None => {
+                        let found = quote(threshold);
+                        self.mistake(
+                            given.at,
+                            format!("found {found}; allowed: METRIC:LIMIT, as in time_to_first_token:200"),
+                        );
+                    }
+                }
+            }
         }
         if let Some(given) = self.get("tokenizer") {
             let is_section = matches!(

@@ -43,14 +43,14 @@ fn the_nested_form_is_read() {
     ));
     let expected = AdaptiveScale {
         variable: AdaptiveVariable::Concurrency,
-        min: Some(2),
-        max: 16,
+        min: Some(2.0),
+        max: 16.0,
         assessment_period_s: Some(5.0),
         min_completed_requests: Some(3),
         sustain_duration_s: 30.0,
         names_strategy: true,
         step_policy: Some(AdaptiveStep::FixedPercent),
-        base_step: Some(4),
+        base_step: Some(4.0),
         max_step_multiplier: None,
         step_percent: Some(50.0),
         sla: sla("time_to_first_token"),
@@ -101,7 +101,12 @@ fn mistakes_of_a_controller_are_placed_at_their_key() {
         (
             with("control: {variable: request_rate}"),
             "adaptive_scale.control.variable",
-            "not supported by ringload yet: `request_rate`",
+            "a phase of type concurrency has no rate to move",
+        ),
+        (
+            format!("{}, adaptive_control_variable: users", with("window: 1")),
+            "adaptive_control_variable",
+            "only a phase of type user_centric has users to move",
         ),
         (
             with("strategy: {step_policy: bold}"),
@@ -146,6 +151,101 @@ fn mistakes_of_a_controller_are_placed_at_their_key() {
         (SLA_MAP.to_owned(), "sla", "only adaptive_scale reads this"),
     ] {
         mistake(&fields, key, words);
+    }
+}
+
+#[test]
+fn a_rate_is_moved_in_every_open_loop_with_gaps_and_need_not_be_whole() {
+    let block = |control: &str| {
+        format!(
+            "duration: 9, adaptive_scale: {{control: {{variable: request_rate{control}}}, sustain_duration: 5, {SLA_MAP}}}"
+        )
+    };
+    for kind in ["constant", "poisson", "gamma"] {
+        let read = adaptive(&format!("type: {kind}, rate: 12.5, {}", block(""))).expect("a controller");
+        assert_eq!(
+            (read.variable, read.min, read.max),
+            (AdaptiveVariable::RequestRate, None, 12.5)
+        );
+    }
+    let read = adaptive(&format!("type: poisson, rate: 1, {}", block(", min: 0.25, max: 7.5"))).expect("a controller");
+    assert_eq!((read.min, read.max), (Some(0.25), 7.5));
+}
+
+#[test]
+fn users_are_moved_where_there_are_some() {
+    let block = |control: &str| {
+        format!(
+            "duration: 9, adaptive_scale: {{control: {{variable: users{control}}}, sustain_duration: 5, {SLA_MAP}}}"
+        )
+    };
+    let read = adaptive(&format!(
+        "type: user_centric, users: 40, rate: 8, {}",
+        block(", min: 4")
+    ))
+    .expect("a controller");
+    assert_eq!(
+        (read.variable, read.min, read.max),
+        (AdaptiveVariable::Users, Some(4.0), 40.0)
+    );
+}
+
+#[test]
+fn what_contradicts_a_moved_pace_is_refused_with_the_reason() {
+    let steered_by = |load: &str, variable: &str, control: &str| {
+        streamed(&format!(
+            "{load}, duration: 9, adaptive_scale: {{control: {{variable: {variable}{control}}}, sustain_duration: 5, {SLA_MAP}}}"
+        ))
+    };
+    let users = "type: user_centric, users: 40, rate: 8";
+    for (load, variable, control, words) in [
+        (
+            "type: poisson, rate: 9, rate_ramp: 3",
+            "request_rate",
+            "",
+            "rate_ramp: adaptive_scale moves the rate already",
+        ),
+        (
+            "type: poisson, rate_series: [{time_s: 0, qps: 1}, {time_s: 5, qps: 9}]",
+            "request_rate",
+            ", max: 9",
+            "rate_series: adaptive_scale moves the rate already",
+        ),
+        (
+            "type: poisson, rate: 9",
+            "request_rate",
+            ", min: 9",
+            "the value is to rise from 9 to 9",
+        ),
+        (
+            "type: poisson, rate: 9",
+            "request_rate",
+            ", min: 0",
+            "control.min: found `0`; allowed: a number above 0",
+        ),
+        ("type: poisson, rate: fast", "request_rate", "", "phases[0].rate: "),
+        (users, "request_rate", "", "write variable: users"),
+        (
+            "type: constant, rate: 9",
+            "users",
+            "",
+            "only a phase of type user_centric has users to move",
+        ),
+        (
+            users,
+            "users",
+            ", min: 1.5",
+            "control.min: found `1.5`; allowed: a whole number",
+        ),
+        (
+            "type: user_centric, users: 40, rate: 8, sessions: 90",
+            "users",
+            "",
+            "sessions: how many requests a number of sessions comes to depends",
+        ),
+    ] {
+        let found = mistakes(&steered_by(load, variable, control));
+        assert!(found.len() == 1 && found[0].contains(words), "{words}: {found:#?}");
     }
 }
 

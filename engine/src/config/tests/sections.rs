@@ -78,7 +78,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {rtfx: 5}\n",
-        "  artifacts: {raw: true}\n",
+        "  artifacts: {trace: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
         "  tokenizer: gpt2\n",
@@ -403,6 +403,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             summary: Some(true),
             records: Some(false),
             slice_duration_s: None,
+            raw: None,
         }
     );
     for (bad, words) in [
@@ -412,6 +413,8 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         ("summary: []", "[json] or false"),
         ("summary: [json, csv]", "found `csv`"),
         ("records: maybe", "[jsonl] or false"),
+        ("raw: maybe", "true or false"),
+        ("records: false, raw: true", "are kept with the records"),
         ("slice_duration: 0", "a duration above 0"),
     ] {
         let found = mistakes(&artifacts(bad));

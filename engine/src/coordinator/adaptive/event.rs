@@ -92,17 +92,19 @@ pub struct AdaptiveEvent {
     /// Windows before the one that this is about.
     pub iteration: u32,
     /// The value before.
-    pub before: u32,
+    pub before: f64,
     /// The value from now on.
-    pub after: u32,
+    pub after: f64,
+    /// What there is of it: users who are to leave are there until their conversations are over, and those to come are not yet.
+    pub actual: f64,
     /// The value that the window was about.
-    pub candidate: u32,
+    pub candidate: f64,
     /// The value that is held.
-    pub boundary: Option<u32>,
+    pub boundary: Option<f64>,
     /// The latest value that held the service level.
-    pub last_passing: Option<u32>,
+    pub last_passing: Option<f64>,
     /// The value that broke it first.
-    pub first_failing: Option<u32>,
+    pub first_failing: Option<f64>,
     /// The first filter's figure in the latest window.
     pub sla_value: Option<f64>,
     /// Figures of all filters, where the event is about them.
@@ -112,7 +114,7 @@ pub struct AdaptiveEvent {
     /// What a window came to; `None` if it said nothing.
     pub passed: Option<bool>,
     /// Size of a step up.
-    pub step: Option<u32>,
+    pub step: Option<f64>,
     /// Counts of the latest window.
     pub totals: WindowTotals,
     /// Successes per second in the latest window.
@@ -140,7 +142,7 @@ pub struct Candidate {
     /// Windows before this one.
     pub iteration: u32,
     /// The value.
-    pub value: u32,
+    pub value: f64,
     /// Begin of the window.
     pub start: Nanos,
     /// End of the window.

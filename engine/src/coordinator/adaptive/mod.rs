@@ -1,6 +1,6 @@
-//! Adaptive scale: a controller that raises a limit window by window until the service level breaks, then holds what held.
+//! Adaptive scale: a controller that raises a limit or a pace window by window until the service level breaks, then holds what held.
 //!
-//! A value like the phase machine: windows in, a limit out. See `docs/adaptive.md` for the law in words.
+//! A value like the phase machine: windows in, a limit or a pace out. See `docs/adaptive.md` for the law in words.
 
 mod event;
 mod window;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub use event::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status};
 pub use window::{Window, WindowTotals};
 
-use crate::plan::{AdaptivePlan, SlaOp, StepPolicy, WindowMetric};
+use super::event::Pace;
+use crate::plan::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaOp, StepPolicy, WindowMetric};
 use crate::units::Nanos;
 
 /// What the figures of a window come to.
@@ -41,7 +42,15 @@ enum Footing {
 #[derive(Debug, Clone, Copy)]
 enum State {
     Discover,
-    Sustain { since: Nanos, footing: Footing },
+    Sustain {
+        /// The value has been held since then.
+        since: Nanos,
+        /// Requests that were issued before do not judge it.
+        judged_from: Nanos,
+        footing: Footing,
+        /// When it was last looked there were more users than it says.
+        crowded: bool,
+    },
     Ended(Status, &'static str),
 }
 
@@ -50,15 +59,23 @@ enum State {
 pub(super) struct Controller {
     plan: Arc<AdaptivePlan>,
     state: State,
-    control: u32,
-    last_passing: Option<u32>,
-    first_failing: Option<u32>,
-    boundary: Option<u32>,
+    /// When the phase began.
+    start: Nanos,
+    control: f64,
+    /// Users who are there: those that the controller wants, and those who have not left yet.
+    present: f64,
+    last_passing: Option<f64>,
+    first_failing: Option<f64>,
+    boundary: Option<f64>,
     iteration: u32,
     /// The latest assessment, or the start.
     assessed: Nanos,
-    /// When the next one is due; `None` while one is under way.
-    next: Option<Nanos>,
+    /// When the next window is due, or the one that was asked for was: a whole number of periods since the start, however late anyone looks.
+    due: Nanos,
+    /// The window that is due was asked for.
+    asked: bool,
+    /// From when on a changed pace applies; only the latest one.
+    pace_from: Nanos,
     latest: Judged,
     events: Vec<AdaptiveEvent>,
     candidates: Vec<Candidate>,
@@ -73,13 +90,17 @@ impl Controller {
     pub(super) fn new(plan: Arc<AdaptivePlan>, now: Nanos) -> Self {
         let mut controller = Self {
             state: State::Discover,
+            start: now,
             control: plan.min,
+            present: plan.min,
             last_passing: None,
             first_failing: None,
             boundary: None,
             iteration: 0,
             assessed: now,
-            next: Some(now + plan.assessment_period),
+            due: now + plan.assessment_period,
+            asked: false,
+            pace_from: now,
             latest: Judged::default(),
             events: Vec::new(),
             candidates: Vec::new(),
@@ -99,21 +120,28 @@ impl Controller {
     }
 
     /// The value that applies now.
-    pub(super) fn control(&self) -> u32 {
+    pub(super) fn control(&self) -> f64 {
         self.control
+    }
+
+    /// How the phase goes on, if its pace is moved; asked for after each window.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        (self.plan.variable.is_pace() && !self.has_ended()).then(|| Pace {
+            value: self.control,
+            from: self.pace_from.since(self.start),
+            known_until: self.due.since(self.start) + PACE_LEAD,
+        })
     }
 
     /// When the next window is due.
     pub(super) fn next_assessment(&self) -> Option<Nanos> {
-        self.next.filter(|_| !self.has_ended())
+        (!self.asked && !self.has_ended()).then_some(self.due)
     }
 
     /// Whether a window is due; says so once, and then waits for it.
     pub(super) fn asks_for_window(&mut self, now: Nanos) -> bool {
         let due = self.next_assessment().is_some_and(|next| now >= next);
-        if due {
-            self.next = None;
-        }
+        self.asked |= due;
         due
     }
 
@@ -122,9 +150,11 @@ impl Controller {
         if self.has_ended() {
             return false; // the phase has stopped meanwhile
         }
-        if let State::Sustain { since, .. } = self.state {
-            window.forget_before(since);
+        if let State::Sustain { judged_from, .. } = self.state {
+            window.forget_before(judged_from);
         }
+        self.present = self.control + f64::from(window.leaving);
+        self.pace_from = self.due + PACE_LEAD;
         let length = now.since(self.assessed);
         let sources = window.token_sources();
         self.token_sources = (self.token_sources.0 | sources.0, self.token_sources.1 | sources.1);
@@ -132,16 +162,25 @@ impl Controller {
         self.log(now, EventKind::Window, self.control, "SLA window evaluated");
         self.note_candidate(&window, now);
         match (self.state, self.latest.passed) {
-            (State::Sustain { .. }, None) => self.sustain_windows += 1,
+            (State::Sustain { footing, crowded, .. }, None) => {
+                self.sustain_windows += 1;
+                if crowded {
+                    // The value has yet to be held.
+                    self.hold(now, footing, window.leaving > 0);
+                }
+            }
             (_, None) | (State::Ended(..), _) => {}
             (State::Discover, Some(true)) => self.step_up(now),
             (State::Discover, Some(false)) => self.found_boundary(now),
-            (State::Sustain { since, .. }, Some(true)) => self.held(since, now),
+            (State::Sustain { since, judged_from, .. }, Some(true)) => self.held(since, judged_from, now),
             (State::Sustain { footing, .. }, Some(false)) => self.broke(footing, now),
         }
         self.iteration += 1;
         self.assessed = now;
-        self.next = Some(now + self.plan.assessment_period);
+        self.asked = false;
+        let period = self.plan.assessment_period;
+        // Windows that passed while nobody looked are part of this one.
+        self.due = self.due + Nanos(period.0 * (now.since(self.due).0 / period.0 + 1));
         self.has_ended()
     }
 
@@ -197,7 +236,10 @@ impl Controller {
             .all(|(filter, &value)| filter.op.holds(value, filter.threshold));
         let only_about_failures = filters.iter().all(|filter| filter.metric.is_about_failures());
         // Without a single success there is no latency to look at, but something to see all the same.
-        let (passed, rejection) = if totals.completed == 0 && totals.ended() > 0 && !only_about_failures {
+        let is_crowded = matches!(self.state, State::Sustain { crowded: true, .. });
+        let (passed, rejection) = if is_crowded {
+            (None, Some("insufficient_samples"))
+        } else if totals.completed == 0 && totals.ended() > 0 && !only_about_failures {
             (Some(false), Some("error_threshold"))
         } else if totals.completed < self.plan.min_completed && !(only_about_failures && totals.ended() > 0) {
             (None, Some("insufficient_samples"))
@@ -218,16 +260,12 @@ impl Controller {
     }
 
     /// How far to step from here.
-    fn step(&self) -> u32 {
+    fn step(&self) -> f64 {
         match self.plan.step_policy {
-            StepPolicy::FixedPercent => {
-                // A cast saturates; the range ends at `max` anyway.
-                ((f64::from(self.control) * self.plan.step_percent / 100.0).ceil() as u32).max(1)
-            }
+            StepPolicy::FixedPercent => (self.control * self.plan.step_percent / 100.0).ceil().max(1.0),
             StepPolicy::SlaMargin => {
-                let most = self.plan.max_step_multiplier;
-                let times = (self.latest.margin * f64::from(most)) as u32;
-                self.plan.base_step.saturating_mul(times.clamp(1, most))
+                let most = f64::from(self.plan.max_step_multiplier);
+                self.plan.base_step * (self.latest.margin * most).floor().clamp(1.0, most)
             }
         }
     }
@@ -238,7 +276,7 @@ impl Controller {
             return self.end(Status::Incomplete, "max_control_value_reached_without_saturation", now);
         }
         let before = self.control;
-        self.control = before.saturating_add(self.step()).min(self.plan.max);
+        self.control = (before + self.step()).min(self.plan.max);
         let reason = format!("SLA value {:.3} passes configured filters", self.first_value());
         self.log(now, EventKind::Decision, before, &reason);
     }
@@ -251,25 +289,37 @@ impl Controller {
         };
         self.control = passing.max(self.plan.min);
         self.boundary = Some(self.control);
-        self.hold(now, Footing::Sound);
+        self.hold(now, Footing::Sound, self.plan.variable == ControlVariable::Users);
         let held = format!("holding boundary_value={}", self.control);
         self.log(now, EventKind::SustainStarted, before, &held);
         let reason = format!("SLA value {:.3} breaches configured filters", self.first_value());
         self.log(now, EventKind::BoundaryDiscovered, self.control, &reason);
     }
 
-    fn hold(&mut self, now: Nanos, footing: Footing) {
-        self.state = State::Sustain { since: now, footing };
+    fn hold(&mut self, now: Nanos, footing: Footing, crowded: bool) {
+        let judged_from = if self.plan.variable.is_pace() {
+            self.pace_from
+        } else {
+            now
+        };
+        self.state = State::Sustain {
+            since: now,
+            judged_from,
+            footing,
+            crowded,
+        };
         self.sustain_started = Some(now);
     }
 
-    fn held(&mut self, since: Nanos, now: Nanos) {
+    fn held(&mut self, since: Nanos, judged_from: Nanos, now: Nanos) {
         self.sustain_windows += 1;
         self.sustain_passed += 1;
         self.last_passing = Some(self.control);
         self.state = State::Sustain {
             since,
+            judged_from,
             footing: Footing::Sound,
+            crowded: false,
         };
         let reason = format!(
             "SLA value {:.3} passes configured filters during sustain",
@@ -291,10 +341,10 @@ impl Controller {
             return self.end(Status::Failed, "sustain_failed_sla_unrecoverable", now);
         }
         let lower = self.last_passing.filter(|&passing| passing < before);
-        self.control = lower.unwrap_or_else(|| before.saturating_sub(self.step()).max(self.plan.min));
+        self.control = lower.unwrap_or_else(|| (before - self.step()).max(self.plan.min));
         self.boundary = Some(self.control);
         // What held for a while at another value proves nothing for this one.
-        self.hold(now, Footing::Recovering);
+        self.hold(now, Footing::Recovering, self.plan.variable == ControlVariable::Users);
         let reason = format!(
             "SLA value {:.3} breaches configured filters during sustain",
             self.first_value()
@@ -311,7 +361,7 @@ impl Controller {
         self.latest.values.first().copied().unwrap_or(0.0)
     }
 
-    fn log(&mut self, at: Nanos, kind: EventKind, before: u32, reason: &str) {
+    fn log(&mut self, at: Nanos, kind: EventKind, before: f64, reason: &str) {
         let stage = match self.state {
             State::Discover => Stage::Discover,
             State::Sustain { .. } => Stage::Sustain,
@@ -328,6 +378,10 @@ impl Controller {
             iteration: self.iteration,
             before,
             after: self.control,
+            actual: match self.plan.variable {
+                ControlVariable::Users => self.present,
+                _ => self.control,
+            },
             candidate: match kind {
                 // The boundary is found by the value above it, and named once the one below is held.
                 EventKind::BoundaryDiscovered => self.control,
@@ -344,7 +398,7 @@ impl Controller {
             },
             binding: latest.binding.filter(|_| is_about_filters),
             passed: latest.passed.filter(|_| kind == EventKind::Window),
-            step: is_step_up.then(|| self.control - before),
+            step: is_step_up.then_some(self.control - before),
             totals: latest.totals,
             throughput: latest.throughput,
             reason: reason.to_owned(),

@@ -23,13 +23,13 @@ fn filter(metric: WindowMetric, name: &str, stat: WindowStat, op: SlaOp, thresho
 fn plan() -> AdaptivePlan {
     AdaptivePlan {
         variable: ControlVariable::Concurrency,
-        min: 1,
-        max: 20,
+        min: 1.0,
+        max: 20.0,
         assessment_period: PERIOD,
         min_completed: 1,
         sustain_duration: Nanos::from_secs(2),
         step_policy: StepPolicy::SlaMargin,
-        base_step: 2,
+        base_step: 2.0,
         max_step_multiplier: 4,
         step_percent: 25.0,
         filters: vec![filter(
@@ -51,6 +51,7 @@ fn sample(issued: Nanos, outcome: Outcome, millis: u64) -> Sample {
         first_token: Some(Nanos::from_millis(millis / 2)),
         output_tokens: 5,
         counted_by_server: true,
+        session_over: None,
         good: outcome == Outcome::Success,
     }
 }
@@ -80,7 +81,7 @@ impl Rig {
         self.now = self.now + PERIOD;
         assert_eq!(self.controller.next_assessment(), Some(self.now));
         assert!(self.controller.asks_for_window(self.now) && !self.controller.asks_for_window(self.now));
-        self.controller.assess(Window { samples }, self.now)
+        self.controller.assess(Window { samples, leaving: 0 }, self.now)
     }
 
     fn events(&self) -> Vec<&'static str> {
@@ -96,15 +97,15 @@ impl Rig {
 #[test]
 fn steps_follow_the_margin_until_the_level_breaks_and_the_last_good_value_is_held() {
     let mut rig = Rig::new(plan());
-    assert_eq!(rig.controller.control(), 1);
+    assert_eq!(rig.controller.control(), 1.0);
     // Margin 0.9: three base steps of the four (the whole part of 3.6).
     assert!(!rig.window(10, 10));
-    assert_eq!(rig.controller.control(), 7);
+    assert_eq!(rig.controller.control(), 7.0);
     // Margin 0.1: one step at least.
     assert!(!rig.window(10, 90));
-    assert_eq!(rig.controller.control(), 9);
+    assert_eq!(rig.controller.control(), 9.0);
     assert!(!rig.window(10, 100));
-    assert_eq!(rig.controller.control(), 7, "100 is not below 100");
+    assert_eq!(rig.controller.control(), 7.0, "100 is not below 100");
     assert!(!rig.window(10, 50));
     assert!(rig.window(10, 50), "held for two seconds");
     assert_eq!(rig.end(), (Status::Completed, "sustain_duration_completed"));
@@ -130,22 +131,25 @@ fn steps_follow_the_margin_until_the_level_breaks_and_the_last_good_value_is_hel
     let last = report.events.last().expect("it ended");
     assert_eq!(
         (last.boundary, last.last_passing, last.first_failing),
-        (Some(7), Some(7), Some(9))
+        (Some(7.0), Some(7.0), Some(9.0))
     );
     assert_eq!((report.sustain_windows, report.sustain_passed), (2, 2));
-    let tried: Vec<(u32, bool)> = report
+    let tried: Vec<(f64, bool)> = report
         .candidates
         .iter()
         .map(|one| (one.value, one.rejection.is_none()))
         .collect();
-    assert_eq!(tried, [(1, true), (7, true), (9, false), (7, true), (7, true)]);
+    assert_eq!(
+        tried,
+        [(1.0, true), (7.0, true), (9.0, false), (7.0, true), (7.0, true)]
+    );
 }
 
 #[test]
 fn a_range_without_a_break_ends_incomplete_at_its_top() {
     let mut rig = Rig::new(plan());
     while !rig.window(10, 10) {}
-    assert_eq!(rig.controller.control(), 20);
+    assert_eq!(rig.controller.control(), 20.0);
     assert_eq!(
         rig.end(),
         (Status::Incomplete, "max_control_value_reached_without_saturation")
@@ -170,7 +174,7 @@ fn a_percentage_rounds_up_and_is_at_least_one() {
     while !rig.window(1, 10) {
         values.push(rig.controller.control());
     }
-    assert_eq!(values, [1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 20]);
+    assert_eq!(values, [1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 20].map(f64::from));
 }
 
 /// A controller that holds 7 after 9 broke.
@@ -179,7 +183,7 @@ fn holding() -> Rig {
     rig.window(10, 10);
     rig.window(10, 90);
     rig.window(10, 300);
-    assert_eq!(rig.controller.control(), 7);
+    assert_eq!(rig.controller.control(), 7.0);
     rig
 }
 
@@ -188,7 +192,7 @@ fn a_held_value_that_breaks_is_lowered_once_and_then_given_up() {
     let mut rig = holding();
     assert!(!rig.window(10, 300));
     // Nothing lower has passed since: one step below.
-    assert_eq!(rig.controller.control(), 5);
+    assert_eq!(rig.controller.control(), 5.0);
     assert!(rig.window(10, 300));
     assert_eq!(rig.end(), (Status::Failed, "sustain_failed_after_recovery"));
 
@@ -196,20 +200,20 @@ fn a_held_value_that_breaks_is_lowered_once_and_then_given_up() {
     recovers.window(10, 300);
     recovers.window(10, 50);
     assert!(!recovers.window(10, 300), "a window that passed restores the allowance");
-    assert_eq!(recovers.controller.control(), 3);
+    assert_eq!(recovers.controller.control(), 3.0);
     recovers.window(10, 50);
     assert!(recovers.window(10, 50));
     assert_eq!(recovers.end().0, Status::Completed);
-    assert_eq!(recovers.controller.boundary, Some(3));
+    assert_eq!(recovers.controller.boundary, Some(3.0));
 }
 
 #[test]
 fn at_the_lowest_value_there_is_no_recovery() {
-    let narrow = AdaptivePlan { max: 3, ..plan() };
+    let narrow = AdaptivePlan { max: 3.0, ..plan() };
     let mut rig = Rig::new(narrow);
     rig.window(10, 10);
     rig.window(10, 300);
-    assert_eq!(rig.controller.control(), 1);
+    assert_eq!(rig.controller.control(), 1.0);
     assert!(rig.window(10, 300));
     assert_eq!(rig.end(), (Status::Failed, "sustain_failed_sla_unrecoverable"));
 }
@@ -223,7 +227,7 @@ fn a_window_with_too_few_successes_changes_nothing() {
     let mut rig = Rig::new(picky);
     assert!(!rig.window(4, 10));
     assert!(!rig.samples(Vec::new()));
-    assert_eq!(rig.controller.control(), 1);
+    assert_eq!(rig.controller.control(), 1.0);
     assert_eq!(
         rig.events(),
         ["adaptive_phase_started", "adaptive_window", "adaptive_window"]
@@ -251,7 +255,7 @@ fn a_window_of_failures_alone_fails_unless_the_filters_are_about_failures() {
     };
     let mut rig = Rig::new(tolerant);
     assert!(!rig.samples(failures));
-    assert!(rig.controller.control() > 1);
+    assert!(rig.controller.control() > 1.0);
 }
 
 #[test]
@@ -264,7 +268,7 @@ fn requests_that_were_issued_before_a_value_was_held_do_not_judge_it() {
         rig.controller.candidates.last().map(|one| one.totals.completed),
         Some(1)
     );
-    assert_eq!(rig.controller.control(), 7);
+    assert_eq!(rig.controller.control(), 7.0);
 }
 
 #[test]
@@ -310,7 +314,7 @@ fn the_filter_with_the_least_room_binds() {
         (event.binding, event.sla_values.as_slice()),
         (Some(1), &[50.0, 10.0][..])
     );
-    assert_eq!(rig.controller.control(), 3, "a quarter of four base steps is one");
+    assert_eq!(rig.controller.control(), 3.0, "a quarter of four base steps is one");
 }
 
 #[test]
@@ -323,7 +327,7 @@ fn figures_of_a_window_follow_their_formulas() {
     samples.push(sample(at, Outcome::Cancelled, 1));
     // A success that missed a threshold.
     samples[3].good = false;
-    let window = Window { samples };
+    let window = Window { samples, leaving: 0 };
     let value = |metric, stat| window.value(&filter(metric, "", stat, SlaOp::Lt, 0.0), Nanos::from_secs(2));
     let average = WindowStat::Average;
     assert_eq!(value(WindowMetric::RequestLatency, WindowStat::Percentile(50)), 25.0);
@@ -341,7 +345,10 @@ fn figures_of_a_window_follow_their_formulas() {
 
     let mut blind = sample(at, Outcome::Success, 10);
     blind.first_token = None;
-    let window = Window { samples: vec![blind] };
+    let window = Window {
+        samples: vec![blind],
+        leaving: 0,
+    };
     let first = filter(
         WindowMetric::TimeToFirstToken,
         "",
@@ -354,4 +361,99 @@ fn figures_of_a_window_follow_their_formulas() {
         f64::INFINITY,
         "without a token it never came"
     );
+}
+
+#[test]
+fn windows_are_due_at_whole_periods_however_late_anyone_looks() {
+    let mut rig = Rig::new(plan());
+    let start = rig.now;
+    let look = |rig: &mut Rig, after: u64| {
+        let now = start + Nanos::from_millis(after);
+        assert!(rig.controller.asks_for_window(now));
+        rig.controller.assess(Window::default(), now);
+        rig.controller
+            .next_assessment()
+            .expect("the search goes on")
+            .since(start)
+    };
+    assert_eq!(look(&mut rig, 1_000), Nanos::from_secs(2));
+    assert_eq!(look(&mut rig, 2_400), Nanos::from_secs(3));
+    // Two windows passed: they are one.
+    assert_eq!(look(&mut rig, 4_999), Nanos::from_secs(5));
+    assert_eq!(look(&mut rig, 5_000), Nanos::from_secs(6));
+    assert_eq!(rig.controller.next_assessment(), Some(start + Nanos::from_secs(6)));
+}
+
+/// The plan of above for a pace.
+fn pace_plan(variable: ControlVariable) -> AdaptivePlan {
+    AdaptivePlan { variable, ..plan() }
+}
+
+#[test]
+fn a_pace_changes_a_fixed_time_after_its_window_and_is_certain_until_the_next() {
+    let mut rig = Rig::new(AdaptivePlan {
+        min: 0.5,
+        base_step: 0.25,
+        ..pace_plan(ControlVariable::RequestRate)
+    });
+    let start = rig.now;
+    rig.window(10, 10);
+    let pace = |value, window: u64| Pace {
+        value,
+        from: Nanos(PERIOD.0 * window) + PACE_LEAD,
+        known_until: Nanos(PERIOD.0 * (window + 1)) + PACE_LEAD,
+    };
+    assert_eq!(rig.controller.pace(), Some(pace(1.25, 1)), "three base steps of 0.25");
+    // A look that comes late changes nothing of that.
+    rig.now = start + Nanos::from_millis(2_030);
+    assert!(rig.controller.asks_for_window(rig.now));
+    rig.controller.assess(Window::default(), rig.now);
+    assert_eq!(rig.controller.pace(), Some(pace(1.25, 2)), "a window that says nothing");
+    rig.controller.phase_stopped(rig.now);
+    assert_eq!(rig.controller.pace(), None);
+    assert_eq!(Rig::new(plan()).controller.pace(), None, "a limit is no pace");
+}
+
+#[test]
+fn what_was_issued_before_a_held_pace_applied_does_not_judge_it() {
+    let mut rig = Rig::new(pace_plan(ControlVariable::RequestRate));
+    rig.window(10, 10);
+    rig.window(10, 300);
+    assert_eq!(rig.controller.control(), 1.0);
+    let early = sample(rig.now + Nanos(PACE_LEAD.0 - 1), Outcome::Success, 5_000);
+    let first = sample(rig.now + PACE_LEAD, Outcome::Success, 20);
+    rig.samples(vec![early, first]);
+    assert_eq!(
+        rig.controller.candidates.last().map(|one| one.totals.completed),
+        Some(1)
+    );
+    // Held from the decision on, as other values are: two windows are two seconds.
+    assert!(rig.window(10, 20));
+    assert_eq!(rig.end().0, Status::Completed);
+}
+
+#[test]
+fn users_who_have_yet_to_leave_keep_a_value_from_being_judged() {
+    let mut rig = Rig::new(pace_plan(ControlVariable::Users));
+    rig.window(10, 10);
+    rig.window(10, 300);
+    assert_eq!(rig.controller.control(), 1.0);
+    let crowded = |rig: &mut Rig, leaving: u32| {
+        rig.now = rig.now + PERIOD;
+        assert!(rig.controller.asks_for_window(rig.now));
+        let samples = vec![sample(rig.now, Outcome::Success, 300); 9];
+        rig.controller.assess(Window { samples, leaving }, rig.now)
+    };
+    assert!(!crowded(&mut rig, 6) && !crowded(&mut rig, 2));
+    let last = rig.controller.events.last().expect("a window");
+    assert_eq!((last.passed, last.after, last.actual), (None, 1.0, 3.0));
+    // In the window in which the last of them left they still were a part of the load. Two seconds from then on.
+    assert!(!crowded(&mut rig, 0));
+    let alone = |rig: &mut Rig| rig.samples(vec![sample(rig.now + PACE_LEAD, Outcome::Success, 10); 9]);
+    assert!(!alone(&mut rig));
+    assert!(alone(&mut rig));
+    assert_eq!(rig.end(), (Status::Completed, "sustain_duration_completed"));
+    let report = rig.controller.report();
+    assert_eq!((report.sustain_windows, report.sustain_passed), (5, 2));
+    assert_eq!(report.sustain_started, Some(Nanos(rig.now.0 - 2 * PERIOD.0)));
 }

@@ -10,6 +10,8 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Window {
     pub(crate) samples: Vec<Sample>,
+    /// Users who are on their last conversation because the controller wants fewer.
+    pub(crate) leaving: u32,
 }
 
 /// How many requests of a window ended how.

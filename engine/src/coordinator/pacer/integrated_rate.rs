@@ -78,6 +78,30 @@ impl IntegratedRate {
         }
     }
 
+    /// From `from_s` seconds after the start of the phase on the rate is `rate`. The last piece must have begun by then.
+    pub(super) fn change(&mut self, from_s: f64, rate: f64) {
+        let last = self.pieces.last_mut().expect("the last piece has no end");
+        let length_s = from_s - last.start_s;
+        debug_assert!(
+            length_s >= 0.0,
+            "the rate changes at {from_s} s, before {} s",
+            last.start_s
+        );
+        let next = Piece {
+            start_s: from_s,
+            length_s: f64::INFINITY,
+            arrivals: last.arrivals + last.integral(length_s),
+            rate,
+            bend: Bend::Flat,
+        };
+        if length_s > 0.0 {
+            last.length_s = length_s;
+            self.pieces.push(next);
+        } else {
+            *last = next;
+        }
+    }
+
     /// Seconds from the start of the phase at which the integral reaches `arrivals`. Calls come with arrivals in order.
     pub(super) fn time_of(&mut self, arrivals: f64) -> f64 {
         // At a joint the later piece answers, and its answer is its start: both sides agree exactly.

@@ -15,6 +15,7 @@ pub(in crate::coordinator) struct Finished {
     pub(in crate::coordinator) adaptive: Vec<(PhaseId, AdaptiveReport)>,
     pub(super) phases: Vec<Option<PhaseSummary>>,
     pub(super) dropped: Vec<u64>,
+    pub(super) totals: Vec<Option<u64>>,
     pub(super) peaks: Vec<(u64, u64, u64)>,
     pub(in crate::coordinator) log: Vec<(Nanos, Entry)>,
     pub(in crate::coordinator) served: Vec<Served>,
@@ -49,6 +50,11 @@ impl Finished {
 
     pub(in crate::coordinator) fn run_end(&self) -> Nanos {
         self.end.since(self.epoch)
+    }
+
+    /// Requests that the phase has in all, if anything but its duration ends it.
+    pub(in crate::coordinator) fn total(&self, index: usize) -> Option<u64> {
+        self.totals[index]
     }
 
     /// Arrivals that were dropped.

@@ -1,10 +1,12 @@
 //! A world for the machine and the pacer without threads, sockets or waiting: scripted server, scripted hooks, a clock that jumps.
 //!
 //! The world plays the shell and the cores by their contract and checks, after every step, what must hold whatever the workflow:
-//! no send outside its phase, above its limit, or beside the requests of earlier phases above its cap; every request returned once;
-//! hooks in turn; phases ended once; the end of the run last.
+//! no send outside its phase, before its time, above its limit, or beside the requests of earlier phases above its cap; every request returned once;
+//! the turns of a session one after the other; as many arrivals and users as a pace that moves says; hooks in turn; phases ended once; the end of the
+//! run last.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::event::{Action, Event, HookCall, PhaseSummary, Tally};
 use super::machine::{Machine, MachineSettings};
@@ -12,13 +14,16 @@ use super::pacer::{ImageCursor, Pacer};
 use crate::credit::{Credit, Sample};
 use crate::id::PhaseId;
 
-use crate::plan::{Arrival, PhaseKind, PhasePlan};
+use crate::plan::{Arrival, Conversations, PhaseKind, PhasePlan};
 use crate::record::Outcome;
 use crate::units::Nanos;
 
 mod finished;
 mod plans;
+mod sessions;
 mod shell;
+
+use sessions::Sessions;
 
 pub(super) use finished::Finished;
 pub(super) use plans::{ms, profiling, warmup};
@@ -54,6 +59,8 @@ pub(super) struct HookScript {
 struct InFlight {
     phase: PhaseId,
     sequence: u64,
+    /// The number of its session, in phases that have some.
+    session: Option<u64>,
     start: Nanos,
     /// When its first content comes; [`Nanos::MAX`] once it has.
     content: Nanos,
@@ -98,6 +105,9 @@ struct PhaseWorld {
     prefill_limit: u32,
     /// Requests that ended since the controller looked last.
     samples: Vec<Sample>,
+    sessions: Sessions,
+    /// From when on which pace applies, where one moves.
+    paces: Vec<(Nanos, f64)>,
     truth: Tally,
     /// Arrivals that found no slot and were dropped.
     dropped: u64,
@@ -136,8 +146,11 @@ pub(super) struct World {
     stop_delay: Nanos,
     /// How long a cut takes to bring requests home.
     cut_delay: Nanos,
+    /// How often the shell looks whether a credit may be issued ahead of its time.
+    look_every: Nanos,
     seed: u64,
     cursor: ImageCursor,
+    conversations: Arc<Conversations>,
     pub(super) log: Vec<(Nanos, Entry)>,
     pub(super) served: Vec<Served>,
     run_ended: bool,
@@ -177,8 +190,12 @@ impl World {
             progress_delay: Box::new(|| Nanos::ZERO),
             stop_delay: Nanos::ZERO,
             cut_delay: Nanos::ZERO,
+            look_every: ms(10),
             seed: 1,
             cursor: ImageCursor::new(entries),
+            conversations: Arc::new(Conversations::of_single_turns(
+                (0..DATASET_ENTRIES).map(|id| id.to_string()),
+            )),
             log: Vec::new(),
             served: Vec::new(),
             run_ended: false,
@@ -222,6 +239,11 @@ impl World {
         self
     }
 
+    pub(super) fn looking_every(mut self, span: Nanos) -> Self {
+        self.look_every = span;
+        self
+    }
+
     /// Lets the user interrupt the run this long after its start.
     pub(super) fn interrupted_at(mut self, offset: Nanos) -> Self {
         self.post(self.now + offset, Event::Interrupted);
@@ -252,7 +274,8 @@ impl World {
             .filter(|&end| end < Nanos::MAX)
             .min();
         let send = self.next_send();
-        let next = [deadline, message, finish, send.map(|(at, _)| at)]
+        let refill = self.next_refill();
+        let next = [deadline, message, finish, send.map(|(at, _)| at), refill]
             .into_iter()
             .flatten()
             .min();
@@ -276,17 +299,20 @@ impl World {
             self.tell(event);
         } else if finish.is_some_and(|at| at <= self.now) {
             self.return_finished();
-        } else if let Some((_, index)) = send {
-            self.send(index);
+        } else if let Some((_, index)) = send.filter(|&(at, _)| at <= self.now) {
+            if self.phases[index].sessions.exist() {
+                self.send_turn(index);
+            } else {
+                self.send(index);
+            }
         }
     }
 
     /// Drops the arrivals that came since the last step and found no slot, in phases that want it.
     fn drop_arrivals(&mut self) {
         for (world, plan) in self.phases.iter_mut().zip(&self.plans) {
-            let is_full = world.truth.in_flight() >= u64::from(world.limit);
             let is_past = |credit: &Credit| world.start + credit.intended < self.now;
-            while plan.drops_arrivals() && is_full && world.queue.front().is_some_and(is_past) {
+            while plan.drops_arrivals() && world.finds_nothing() && world.queue.front().is_some_and(is_past) {
                 world.queue.pop_front();
                 world.dropped += 1;
             }
@@ -319,15 +345,24 @@ impl World {
         self.phases
             .iter()
             .enumerate()
-            .filter(|(_, world)| world.truth.in_flight() < u64::from(world.limit))
             .filter(|&(index, world)| {
                 self.plans[index].limits.prefill.is_none() || self.prefills() < u64::from(world.prefill_limit)
             })
-            .filter_map(|(index, world)| {
-                let credit = world.queue.front()?;
-                Some(((world.start + credit.intended).max(self.now), index))
-            })
+            .filter_map(|(index, world)| Some((world.next_start()?.max(self.now), index)))
             .min()
+    }
+
+    /// When a phase whose queue has room may have a credit that it may not have yet: at the next look of the shell after that.
+    fn next_refill(&self) -> Option<Nanos> {
+        let sending = self.phases.iter().filter(|world| !world.stopped && !world.exhausted);
+        let until_open = sending.filter_map(|world| {
+            let room = world.queue.len() < QUEUE_CAPACITY;
+            let opens = world.pacer.as_ref().filter(|_| room)?.opens()?;
+            let look = self.look_every.0;
+            Some(Nanos((world.start + opens).0.div_ceil(look) * look))
+        });
+        // What is open already waits for nothing but this step.
+        until_open.filter(|&at| at > self.now).min()
     }
 
     /// Requests of all phases that have no content yet.
@@ -342,6 +377,10 @@ impl World {
         let world = &mut self.phases[index];
         let credit = world.queue.pop_front().expect("the send was chosen from this queue");
         assert!(!world.stopped, "phase {index} sends after it stopped");
+        assert!(
+            world.start + credit.intended <= self.now,
+            "phase {index} sends before its time"
+        );
         let credit = if self.plans[index].drops_arrivals() {
             // Numbered when it starts, because nobody knows before which arrivals do.
             Credit {
@@ -362,9 +401,20 @@ impl World {
             );
             self.cursor = self.cursor.advanced(1);
         }
-        world.truth.sent += 1;
+        self.launch(index, credit.sequence, credit.cancel_after, None);
+        if self.plans[index].drops_arrivals() {
+            // The last request leaves credits in the queue that nobody may take.
+            self.refill();
+        }
+    }
 
+    /// A request starts.
+    fn launch(&mut self, index: usize, sequence: u64, cancel_after: Option<Nanos>, session: Option<u64>) {
+        let world = &mut self.phases[index];
+        assert!(!world.stopped, "phase {index} sends after it stopped");
+        world.truth.sent += 1;
         let plan = &self.plans[index];
+        let phase = plan.id;
         if let Some(duration) = plan.stop.duration {
             assert!(
                 self.now < world.start + duration,
@@ -405,7 +455,7 @@ impl World {
 
         let reply = match &self.under_load {
             Some(latency) => Reply::After(latency(all)),
-            None => (self.server)(credit.phase, credit.sequence),
+            None => (self.server)(phase, sequence),
         };
         let (first, span, ending) = match reply {
             Reply::After(span) => (span, span, Ending::Success),
@@ -414,24 +464,21 @@ impl World {
             // Without content it is in prefill until something ends it; never is not now.
             Reply::Hang => (Nanos(u64::MAX / 2), Nanos::MAX, Ending::Truncated),
         };
-        let (span, ending) = match credit.cancel_after {
+        let (span, ending) = match cancel_after {
             Some(delay) if delay < span => (delay, Ending::Cancelled),
             _ => (span, ending),
         };
         self.in_flight.push(InFlight {
-            phase: credit.phase,
-            sequence: credit.sequence,
+            phase,
+            sequence,
+            session,
             start: self.now,
             content: self.now + first,
             end: self.now + span,
             ending,
         });
-        self.log.push((self.now, Entry::Sent(credit.phase)));
-        self.publish(credit.phase);
-        if self.plans[index].drops_arrivals() {
-            // The last request leaves credits in the queue that nobody may take.
-            self.refill();
-        }
+        self.log.push((self.now, Entry::Sent(phase)));
+        self.publish(phase);
     }
 
     fn return_finished(&mut self) {
@@ -441,7 +488,11 @@ impl World {
         }
         let finished: Vec<InFlight> = self.in_flight.extract_if(.., |request| request.end <= now).collect();
         for request in finished {
-            let truth = &mut self.phases[request.phase.index()].truth;
+            let world = &mut self.phases[request.phase.index()];
+            if let Some(session) = request.session {
+                world.sessions.returned(session, !world.stopped, now);
+            }
+            let truth = &mut world.truth;
             match request.ending {
                 Ending::Success => truth.succeeded += 1,
                 Ending::Failure => truth.failed += 1,
@@ -462,6 +513,7 @@ impl World {
                     first_token: Some(now.since(request.start)),
                     output_tokens: 1,
                     counted_by_server: false,
+                    session_over: None,
                     good: false,
                 });
             }
@@ -504,6 +556,7 @@ impl World {
             adaptive: self.machine.adaptive_reports(),
             phases: self.phases.iter().map(|world| world.ended.clone()).collect(),
             dropped: self.phases.iter().map(|world| world.dropped).collect(),
+            totals: self.phases.iter().map(|world| world.sessions.total).collect(),
             peaks: self
                 .phases
                 .iter()

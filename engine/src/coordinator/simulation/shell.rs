@@ -1,11 +1,20 @@
 //! The shell's part of the world: it obeys actions, and checks every rule about them.
 
+use super::sessions::Sessions;
 use super::{Ending, Entry, HookScript, InFlight, QUEUE_CAPACITY, World, ms};
 use crate::coordinator::adaptive::Window;
 use crate::coordinator::event::{Action, Event, HookCall};
 use crate::coordinator::pacer::Pacer;
 use crate::id::PhaseId;
+use crate::plan::{AdaptivePlan, Arrival, Gaps};
 use crate::units::Nanos;
+
+/// Arrivals that a stepped rate has until an instant.
+fn integral(paces: &[(Nanos, f64)], until: Nanos) -> f64 {
+    let ends = paces.iter().skip(1).map(|&(from, _)| from).chain([Nanos::MAX]);
+    let of = |(&(from, rate), end): (&(Nanos, f64), Nanos)| rate * until.min(end).since(from).as_secs_f64();
+    paces.iter().zip(ends).map(of).sum()
+}
 
 impl World {
     /// Plays the shell. Every rule about actions is checked here.
@@ -15,9 +24,26 @@ impl World {
         match action {
             Action::StartPhase { phase } => self.start_phase(phase),
             Action::Assess { phase } => {
-                let samples = std::mem::take(&mut self.phases[phase.index()].samples);
-                let window = Window { samples };
+                let world = &mut self.phases[phase.index()];
+                let issued = world.pacer.as_ref().map_or(0, Pacer::issued);
+                let window = Window {
+                    samples: std::mem::take(&mut world.samples),
+                    leaving: world.sessions.presence.leaving(issued),
+                };
                 self.post(self.now, Event::Assessed { phase, window });
+            }
+            Action::SetPace { phase, pace } => {
+                let world = &mut self.phases[phase.index()];
+                assert!(!world.stopped, "a pace for phase {phase:?} which does not send");
+                let pacer = world.pacer.as_mut().expect("a pace for a phase that has begun");
+                if let Arrival::UserCentric { .. } = self.plans[phase.index()].arrival {
+                    let users = AdaptivePlan::whole(pace.value);
+                    world.sessions.presence.want(users, pacer.issued());
+                }
+                pacer.go_on(pace);
+                if world.paces.last().is_none_or(|&(_, value)| value != pace.value) {
+                    world.paces.push((pace.from, pace.value));
+                }
             }
             Action::SetLimit { phase, limit } => {
                 let may_fall = self.plans[phase.index()].limits.adaptive.is_some();
@@ -56,6 +82,7 @@ impl World {
                 );
                 world.stopped = true;
                 world.queue.clear();
+                world.sessions.close();
                 let sent = world.truth.sent;
                 self.post(self.now + self.stop_delay, Event::IssuingStopped { phase, sent });
             }
@@ -123,7 +150,11 @@ impl World {
             "phase {phase:?} started twice"
         );
         let world = &mut self.phases[phase.index()];
-        world.pacer = Some(Pacer::new(plan, self.seed, self.cursor));
+        let (sessions, pacer) = Sessions::start(plan, self.seed, self.cursor, &self.conversations);
+        world.sessions = sessions;
+        let adaptive = plan.limits.adaptive.iter().filter(|plan| plan.variable.is_pace());
+        world.paces = adaptive.map(|plan| (Nanos::ZERO, plan.min)).collect();
+        world.pacer = Some(pacer);
         world.start = self.now;
     }
 
@@ -131,25 +162,51 @@ impl World {
     pub(super) fn refill(&mut self) {
         for index in 0..self.phases.len() {
             let world = &mut self.phases[index];
-            let Some(pacer) = &mut world.pacer else { continue };
-            if world.stopped || world.exhausted {
+            if world.pacer.is_none() || world.stopped || world.exhausted {
                 continue;
             }
             let plan = &self.plans[index];
             let phase = plan.id;
-            if plan.drops_arrivals() && plan.stop.requests == Some(world.truth.sent) {
+            let numbered_by_cores = plan.drops_arrivals() || world.sessions.exist();
+            if numbered_by_cores && world.is_spent() {
                 world.exhausted = true;
                 world.queue.clear();
+                world.sessions.close();
                 let issued = world.truth.sent;
                 self.post(self.now, Event::CreditsExhausted { phase, issued });
                 continue;
             }
+            let Some(pacer) = &mut world.pacer else { continue };
+            let elapsed = self.now.since(world.start);
             while world.queue.len() < QUEUE_CAPACITY
+                && pacer.is_open(elapsed)
                 && let Some(credit) = pacer.next()
             {
+                if let Arrival::AtRate { gaps: Gaps::Even, .. } = plan.arrival
+                    && !world.paces.is_empty()
+                {
+                    let off = integral(&world.paces, credit.intended) - (credit.sequence + 1) as f64;
+                    assert!(
+                        off.abs() < 1e-3,
+                        "{credit:?} is off by {off} at paces {:?}",
+                        world.paces
+                    );
+                }
+                if let Arrival::UserCentric { users, .. } = plan.arrival {
+                    let applies = |&&(from, _): &&(Nanos, f64)| from <= credit.intended;
+                    let latest = world.paces.iter().rfind(applies).copied();
+                    world
+                        .sessions
+                        .check_user(&credit, latest.unwrap_or((Nanos::ZERO, users.into())));
+                }
+                let before = world.queue.back().map_or(Nanos::ZERO, |before| before.intended);
+                assert!(
+                    credit.intended >= before,
+                    "{credit:?} behind one that is due at {before}"
+                );
                 world.queue.push_back(credit);
             }
-            if pacer.peek_intended().is_none() && !plan.drops_arrivals() {
+            if pacer.is_exhausted() && !numbered_by_cores {
                 world.exhausted = true;
                 let issued = pacer.issued();
                 self.post(self.now, Event::CreditsExhausted { phase, issued });

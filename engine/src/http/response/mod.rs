@@ -233,7 +233,7 @@ impl ResponseReader {
         // One byte more than the bound shows that it was passed; what lies further on must not decide.
         while let Some(head) = Head::parse(&bytes[at..bytes.len().min(at + self.head_room() + 1)])? {
             at += head.len;
-            if self.take_head(head)? {
+            if self.take_head(head, pool)? {
                 feed.head_completed = true;
                 return Ok(at);
             }
@@ -270,7 +270,7 @@ impl ResponseReader {
     }
 
     /// Takes a head; answers whether it is the final one.
-    fn take_head(&mut self, head: Head<'_>) -> Result<bool, HttpError> {
+    fn take_head(&mut self, head: Head<'_>, pool: &mut ScratchPool) -> Result<bool, HttpError> {
         if head.len > self.head_room() {
             return Err(HttpError::HeadTooLarge);
         }
@@ -280,6 +280,9 @@ impl ResponseReader {
         if head.is_interim() {
             self.interim_bytes += head.len;
             return Ok(false);
+        }
+        if let (Some(tap), Some(kind)) = (pool.tap(), head.content_type) {
+            tap.content_type.extend_from_slice(kind);
         }
         self.status = head.status;
         self.keep_alive = head.keep_alive;
@@ -333,6 +336,9 @@ impl ResponseReader {
                 .body_bytes
                 .saturating_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
             if !payload.is_empty() {
+                if let Some(tap) = pool.tap() {
+                    tap.payload.extend_from_slice(payload);
+                }
                 self.take_payload(payload, pool, feed)?;
             }
         }

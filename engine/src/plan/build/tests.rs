@@ -418,7 +418,11 @@ fn the_echo_loads_again_and_gives_the_same_plan() {
          - {{name: p, kind: profiling, type: concurrency, duration: inf, grace_period: 1m, cancellation: {{rate: 0.5, delay: 20ms}}}}\n    \
          - {{name: a, kind: profiling, type: concurrency, duration: 9, adaptive_scale: {{control: {{min: 2, max: 16}}, window: 2, \
          min_completed_requests: 5, sustain_duration: 3, strategy: {{step_policy: fixed_percent_step, step_percent: 50}}, \
-         sla: {{request_latency: {{p95: {{lt: 500}}}}}}}}}}\n  \
+         sla: {{request_latency: {{p95: {{lt: 500}}}}}}}}}}\n    \
+         - {{name: r, kind: profiling, type: poisson, rate: 7.5, duration: 9, adaptive_scale: {{control: {{variable: request_rate, min: 0.5}}, \
+         sustain_duration: 3, strategy: {{base_step: 0.5}}, sla: {{request_latency: {{p95: {{lt: 500}}}}}}}}}}\n    \
+         - {{name: u, kind: profiling, type: user_centric, users: 6, rate: 3, duration: 90, adaptive_scale: {{control: {{variable: users}}, \
+         sustain_duration: 3, sla: {{request_latency: {{p95: {{lt: 500}}}}}}}}}}\n  \
          artifacts: {{dir: d, prefix: p, summary: false, records: [jsonl]}}\n"
     );
     let first = plan_of(&text);
@@ -474,6 +478,16 @@ fn advice_names_what_the_user_may_not_have_meant() {
     assert!(
         warnings(&phase("duration: 10, concurrency: 4, concurrency_ramp: 11")).contains("its limit is never reached")
     );
+    let users = |window: u32| {
+        let block = format!(
+            "control: {{variable: users}}, window: {window}, sustain_duration: 9, sla: {{request_latency: {{p95: {{lt: 5}}}}}}"
+        );
+        format!(
+            "    - {{name: p, kind: profiling, type: user_centric, users: 60, rate: 3, duration: 90, adaptive_scale: {{{block}}}}}\n"
+        )
+    };
+    assert_eq!(warnings(&users(20)), "");
+    assert!(warnings(&users(19)).contains("take 20 s to begin, one turn gap, and are judged after 19 s"));
     assert_eq!(warnings(&phase("duration: 10, grace_period: 60")), "");
     assert!(warnings(&phase("duration: 10, grace_period: 3600")).contains("it may last 3610 s"));
     let warmup = |concurrency: u32| {
