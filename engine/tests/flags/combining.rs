@@ -7,22 +7,6 @@ use serde_json::{Value, json};
 use super::{GRID, ONE, OPEN, WARM, file, plan, plans, refusal, suite, told};
 
 #[test]
-fn a_ranking_of_flags_alone_has_the_lengths_of_a_ranking() {
-    let line = "--model m --endpoint-type COHERE_RANKINGS";
-    let dataset = |more: &str| told(None, &format!("{line} {more}"))["datasets"][0].clone();
-    // Not the 550 tokens of a prompt.
-    let plain = dataset("");
-    assert_eq!((plain.get("prompts"), plain.get("rankings")), (None, None));
-    let query = dataset("--rankings-query-prompt-token-mean 16 --rankings-query-prompt-token-stddev 4");
-    assert_eq!(
-        query["rankings"]["query_tokens"],
-        json!({ "mean": 16.0, "stddev": 4.0 })
-    );
-    let twice = refusal(None, &format!("{line} --isl 8 --rankings-query-prompt-token-mean 16"));
-    assert!(twice.contains("say the same"), "{twice}");
-}
-
-#[test]
 fn a_command_line_without_a_file_has_the_defaults_of_the_peer() {
     let config = told(None, "--model m");
     assert_eq!(config["endpoint"]["urls"], json!(["http://localhost:8000"]));

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::super::endpoint_type::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
 use super::overlay::{edit, keys};

@@ -36,6 +36,8 @@ pub(super) enum Shape {
     Section(&'static Schema),
     /// A list.
     List(&'static Shape),
+    /// A list without items, which asks for nothing.
+    EmptyList,
     /// A mapping with free keys and text as values.
     TextMap,
     /// A mapping from paths to lists of values.
@@ -154,6 +156,7 @@ impl Shape {
             Self::Just(number) => vec![json!({ "const": number })],
             Self::Section(section) => vec![json!({ "$ref": format!("#/$defs/{}", definition(section)) })],
             Self::List(item) => vec![json!({ "type": "array", "items": item.inner() })],
+            Self::EmptyList => vec![json!({ "type": "array", "maxItems": 0 })],
             Self::TextMap => {
                 vec![json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })]
             }
@@ -169,7 +172,13 @@ impl Shape {
     /// Whether a scalar can stand here, so that a template can.
     fn takes_scalars(&self) -> bool {
         match self {
-            Self::Section(_) | Self::List(_) | Self::TextMap | Self::ListMap | Self::FreeMap | Self::Free => false,
+            Self::Section(_)
+            | Self::List(_)
+            | Self::EmptyList
+            | Self::TextMap
+            | Self::ListMap
+            | Self::FreeMap
+            | Self::Free => false,
             Self::OneOf(shapes) => shapes.iter().any(Self::takes_scalars),
             _ => true,
         }

@@ -305,6 +305,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         Duration(POSITIVE),
         "Length of the slices that server metrics have figures of.",
     ),
+    (
+        "raw",
+        Boolean,
+        "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
+    ),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];

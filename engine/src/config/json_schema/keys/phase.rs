@@ -14,7 +14,7 @@ const RISE: Shape = OneOf(&[Duration(POSITIVE), Section(&RAMP)]);
 const POINTS: Shape = List(&Section(&RATE_POINT));
 const LEVELS: Shape = OneOf(&[List(&Section(&SLA)), FreeMap]);
 const PHASE_NAME: Shape = Matching("^[A-Za-z_][A-Za-z0-9_-]*$");
-const CONTROL_VARIABLES: Shape = Words(&["concurrency", "prefill_concurrency"]);
+const CONTROL_VARIABLES: Shape = Words(&["concurrency", "prefill_concurrency", "request_rate", "users"]);
 const STEP_POLICIES: Shape = Words(&["sla_margin", "fixed_percent_step"]);
 const STRATEGIES: Shape = Words(&["ramp_until_fail"]);
 
@@ -89,8 +89,12 @@ pub(super) const IN_PHASE: &[Key] = &[
         CONTROL_VARIABLES,
         "What adaptive_scale moves.",
     ),
-    ("adaptive_control_min", Whole(1), "Where it begins."),
-    ("adaptive_control_max", Whole(1), "Where it ends."),
+    (
+        "adaptive_control_min",
+        Number(POSITIVE),
+        "Where it begins; whole, but for a rate.",
+    ),
+    ("adaptive_control_max", Number(POSITIVE), "Where it ends."),
     (
         "adaptive_assessment_period",
         Duration(Limits::from(1.0)),
@@ -112,7 +116,7 @@ pub(super) const IN_PHASE: &[Key] = &[
         "The strategy; there is one.",
     ),
     ("adaptive_scale_step_policy", STEP_POLICIES, "How far a step goes."),
-    ("adaptive_scale_base_step", Whole(1), "Smallest step."),
+    ("adaptive_scale_base_step", Number(POSITIVE), "Smallest step."),
     (
         "adaptive_scale_max_step_multiplier",
         Whole(1),
@@ -232,16 +236,16 @@ pub(super) const IN_ADAPTIVE_SCALE: &[Key] = &[
         "How long the value that was found must hold.",
     ),
     ("control_variable", CONTROL_VARIABLES, "The same as control.variable."),
-    ("control_min", Whole(1), "The same as control.min."),
-    ("control_max", Whole(1), "The same as control.max."),
+    ("control_min", Number(POSITIVE), "The same as control.min."),
+    ("control_max", Number(POSITIVE), "The same as control.max."),
     ("min_concurrency", Whole(1), "The same as control.min."),
     ("max_concurrency", Whole(1), "The same as control.max."),
 ];
 
 pub(super) const IN_ADAPTIVE_CONTROL: &[Key] = &[
     ("variable", CONTROL_VARIABLES, "What is moved."),
-    ("min", Whole(1), "Where it begins."),
-    ("max", Whole(1), "Where it ends."),
+    ("min", Number(POSITIVE), "Where it begins; whole, but for a rate."),
+    ("max", Number(POSITIVE), "Where it ends."),
 ];
 
 pub(super) const IN_ADAPTIVE_STRATEGY: &[Key] = &[
@@ -251,7 +255,7 @@ pub(super) const IN_ADAPTIVE_STRATEGY: &[Key] = &[
         STEP_POLICIES,
         "By the distance from the service level, or by a percentage.",
     ),
-    ("base_step", Whole(1), "Smallest step."),
+    ("base_step", Number(POSITIVE), "Smallest step."),
     ("max_step_multiplier", Whole(1), "Most smallest steps at once."),
     (
         "step_percent",
