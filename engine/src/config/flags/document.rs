@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::super::EndpointType;
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::given::{Flags, collection, scalar};
 use super::overlay::{edit, keys};
