@@ -51,7 +51,7 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ("artifacts", Section(&ARTIFACTS), "What is written, and where."),
     (
         "slos",
-        FreeMap,
+        OneOf(&[FreeMap, EmptyList]),
         "Thresholds by metric that make a request good, as in {request_latency: 1500}.",
     ),
     ("runtime", Section(&RUNTIME), "How the run shows itself."),
