@@ -11,7 +11,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, StopRule, Target,
+    PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
 };
 use ringload_engine::run::{self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
@@ -106,6 +106,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         phases,
         readiness: None,
         hooks: HookPlan::default(),
+        telemetry: TelemetryPlan::default(),
         slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
@@ -114,6 +115,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             records: true,
             raw: false,
             prefix: None,
+            slice: None,
         },
         secrets: Default::default(),
         input_config: serde_json::json!({}),

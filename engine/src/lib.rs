@@ -30,6 +30,7 @@ pub mod reactor;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod telemetry;
 pub mod tls;
 pub mod units;
 

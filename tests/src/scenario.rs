@@ -10,7 +10,7 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
-    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, Verification,
+    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
 use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
@@ -47,6 +47,7 @@ pub struct Scenario {
     headers: Vec<(String, String)>,
     readiness: Option<(ReadinessMode, Duration, Duration)>,
     hooks: HookPlan,
+    telemetry: TelemetryPlan,
     hook_timeout: Nanos,
     reset_budget: Nanos,
     directory: Option<PathBuf>,
@@ -84,6 +85,7 @@ impl Scenario {
             headers: Vec::new(),
             readiness: None,
             hooks: HookPlan::default(),
+            telemetry: TelemetryPlan::default(),
             hook_timeout: Nanos::from_secs(5),
             reset_budget: Nanos::from_secs(10),
             directory: None,
@@ -252,6 +254,13 @@ impl Scenario {
         self
     }
 
+    /// Reads figures of the server and its GPUs; a scenario reads none unless it says so.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: TelemetryPlan) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Longest life of the calls of hooks that are set after this.
     #[must_use]
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
@@ -406,6 +415,7 @@ impl Scenario {
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),
+            telemetry: self.telemetry.clone(),
             slos: self.slos.clone(),
             artifacts: ArtifactPlan {
                 directory,
@@ -414,6 +424,7 @@ impl Scenario {
                 records: self.records,
                 raw: false,
                 prefix: None,
+                slice: None,
             },
             secrets: Default::default(),
             input_config: json!({}),

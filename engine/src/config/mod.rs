@@ -47,6 +47,7 @@ mod span;
 mod substitute;
 mod suite;
 mod sweep;
+mod telemetry;
 mod template;
 mod tree;
 mod url;
@@ -79,6 +80,7 @@ pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
+pub use telemetry::{GpuTelemetry, MetricsFormat, ServerMetrics, Telemetry};
 pub use tree::Position;
 pub use url::Url;
 
@@ -115,6 +117,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What is read from the server and its GPUs while the load runs.
+    pub telemetry: Telemetry,
     /// What makes a request good; empty: nothing is judged.
     pub slos: Vec<Slo>,
     /// How progress shows.
@@ -162,6 +166,7 @@ struct Body {
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    telemetry: Telemetry,
     slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
@@ -262,13 +267,14 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
     output::logging(section);
-    output::telemetry(section);
+    let telemetry = telemetry::decode(section);
     Some(Body {
         models,
         endpoint: endpoint?,
         dataset: dataset?,
         phases,
         artifacts,
+        telemetry,
         slos,
         ui,
         tokenizer,

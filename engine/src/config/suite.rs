@@ -415,6 +415,7 @@ fn config(
         artifacts: body.artifacts,
         slos: body.slos,
         ui: body.ui,
+        telemetry: body.telemetry,
         tokenizer: body.tokenizer,
         warnings,
         secrets,

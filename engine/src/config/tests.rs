@@ -14,6 +14,7 @@ mod rates;
 mod sections;
 mod slos;
 mod sweep;
+mod telemetry;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -13,7 +13,7 @@ use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
     Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
-    readiness,
+    readiness, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -34,6 +34,9 @@ const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
+
+/// Said of every run with slices: the other half of what the format means by them is not there.
+const SLICES_OF_METRICS: &str = "artifacts.slice_duration: server metrics have slices; slices of requests (profile_export_aiperf_timeslices) are not written yet";
 
 /// What a run decides beside the file.
 #[derive(Debug, Clone, Default)]
@@ -104,7 +107,10 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         )
     })?;
     let phases = phases(config, &dataset)?;
+    let (telemetry, unasked) = telemetry::plan(config, &targets, replacement.is_some());
     let mut warnings = config.warnings.clone();
+    warnings.extend(unasked);
+    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     Ok(Plan {
@@ -128,6 +134,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         phases,
         readiness,
         hooks: hooks(config),
+        telemetry,
         slos: config.slos.clone(),
         artifacts: ArtifactPlan {
             directory,
@@ -136,6 +143,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
+            slice: config.artifacts.slice_duration_s.map(positive),
         },
         input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: config.secrets.redact(&options.command).into_owned(),

@@ -34,6 +34,23 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     if let Some(name) = &config.tokenizer {
         echo.insert("tokenizer".to_owned(), json!({ "name": name }));
     }
+    let metrics = &config.telemetry.server_metrics;
+    let formats = metrics.formats.as_ref();
+    let metrics = set_fields([
+        ("enabled", metrics.enabled.map(Value::from)),
+        ("urls", urls(&metrics.urls)),
+        (
+            "formats",
+            formats.map(|formats| formats.iter().map(|format| json!(format.as_str())).collect()),
+        ),
+    ]);
+    let gpu = &config.telemetry.gpu;
+    let gpu = set_fields([("enabled", gpu.enabled.map(Value::from)), ("urls", urls(&gpu.urls))]);
+    for (key, section) in [("server_metrics", metrics), ("gpu_telemetry", gpu)] {
+        if section.as_object().is_some_and(|section| !section.is_empty()) {
+            echo.insert(key.to_owned(), section);
+        }
+    }
     // The peer says of this one setting that it is off.
     echo.insert("network_latency".to_owned(), json!({ "enabled": false }));
     if let Some(ui) = config.ui {
@@ -50,6 +67,12 @@ fn set_fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Object(set.collect())
+}
+
+/// Addresses of metrics, unless there are none.
+fn urls(addresses: &[Address]) -> Option<Value> {
+    let shown = addresses.iter().map(|address| json!(redact_url(&address.text)));
+    (!addresses.is_empty()).then(|| shown.collect())
 }
 
 /// Seconds as a float; infinity has no JSON number, but the word loads again.
@@ -334,6 +357,7 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("prefix", written.prefix.as_ref().map(|prefix| json!(prefix))),
         ("summary", written.summary.map(|enabled| formats(enabled, "json"))),
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
+        ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
     ])
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::servers::Servers;
+use super::telemetry::lifetimes;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts, raw};
-use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -29,6 +30,7 @@ pub(super) fn write(
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
     warnings.extend(unsent(plan, &ended.coordinator.arrivals));
+    warnings.extend(ended.observed.warnings());
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
@@ -121,7 +123,13 @@ pub(super) fn write(
         samples_lost: ended.coordinator.samples_lost,
         anchor,
     };
-    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
+    let telemetry = TelemetryFacts {
+        servers: &ended.observed.servers,
+        gpus: ended.observed.gpus.as_deref(),
+        lifetimes: &lifetimes(&ended.coordinator.phases),
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers), Some(telemetry));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {

@@ -19,6 +19,7 @@ mod refused;
 mod server;
 mod sweeps;
 mod table;
+mod telemetry;
 mod warmup;
 mod words;
 

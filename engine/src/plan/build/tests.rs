@@ -1,6 +1,7 @@
 //! Whole configs to plans.
 
 mod datasets;
+mod telemetry;
 
 use super::*;
 use crate::config::parse;
