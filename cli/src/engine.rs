@@ -2,6 +2,7 @@
 //!
 //! Everything that the other modules know of a run passes through here, so a change of the engine's face ends in this file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
@@ -104,6 +105,8 @@ pub(crate) struct Prepared {
     pub(crate) ui: Option<Ui>,
     /// Whether the file decides the seed of a single run.
     pub(crate) is_seeded: bool,
+    /// The models of all variations, each once.
+    pub(crate) models: Vec<String>,
 }
 
 /// The same as [`resolve`], for people.
@@ -137,6 +140,11 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
     if let Some(preset) = overrides.preset {
         suite.apply_preset(preset)?;
     }
+    let models: BTreeSet<String> = suite
+        .variations
+        .iter()
+        .flat_map(|variation| variation.config.models.iter().cloned())
+        .collect();
     let options = BuildOptions {
         output_directory: overrides.output_directory,
         overwrite: overrides.overwrite,
@@ -158,7 +166,12 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
     } else {
         Work::Cells(Box::new(Cells::prepare(suite, options)?))
     };
-    Ok(Prepared { work, ui, is_seeded })
+    Ok(Prepared {
+        work,
+        ui,
+        is_seeded,
+        models: models.into_iter().collect(),
+    })
 }
 
 /// A cell that has ended, as its line of the table.
