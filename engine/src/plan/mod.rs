@@ -26,7 +26,7 @@ pub use crate::config::{
 pub(crate) use crate::config::{REDACTED, is_credential_name};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
-pub use build::{BuildOptions, build};
+pub use build::{BuildOptions, Outline, build, check};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
 pub use phase::{

@@ -183,7 +183,14 @@ fn a_root_found_from_the_latest_one_is_the_root_of_the_closed_form() {
     let mut draws = Stream::new(3, "p", Purpose::Arrival);
     let mut refined = 0;
     // From ramps of a few arrivals, where the latest is far, to some of a billion.
-    for (target, seconds) in [(3.0, 2.0), (30.0, 20.0), (1e4, 5.0), (1e6, 1.0), (1e9, 1_000.0), (1e9, 0.5)] {
+    for (target, seconds) in [
+        (3.0, 2.0),
+        (30.0, 20.0),
+        (1e4, 5.0),
+        (1e6, 1.0),
+        (1e9, 1_000.0),
+        (1e9, 0.5),
+    ] {
         let mut inverse = integral(&RatePlan::constant(target).ramped(ramp(seconds, RampStrategy::Exponential)));
         let piece = inverse.pieces[0];
         let Bend::Square { factor } = piece.bend else {
