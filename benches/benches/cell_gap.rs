@@ -18,7 +18,7 @@ use ringload_engine::cells::{Cells, CellsOptions, run};
 use ringload_engine::config::parse_suite;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::BuildOptions;
-use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
 use ringload_mock_server::{MockServer, Options};
 
 const REQUESTS: usize = 400;
@@ -53,6 +53,7 @@ fn pauses(count: usize) -> Vec<f64> {
             driver: DriverChoice::Auto,
             source_addresses: Vec::new(),
             pacing: Pacing::Auto,
+            drain_stall_timeout: DRAIN_STALL_TIMEOUT,
             interrupt: Arc::new(Interrupt::new()),
         },
         resume: false,

@@ -11,9 +11,9 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, StopRule, Target,
+    PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
 };
-use ringload_engine::run::{self, CoreChoice, DriverChoice, Pacing, RunOptions, RunOutcome};
+use ringload_engine::run::{self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome};
 use ringload_engine::units::Nanos;
 
 const SEED: u64 = 42;
@@ -106,6 +106,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         phases,
         readiness: None,
         hooks: HookPlan::default(),
+        telemetry: TelemetryPlan::default(),
         slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: directory.to_owned(),
@@ -114,7 +115,9 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             records: true,
             raw: false,
             prefix: None,
+            slice: None,
         },
+        secrets: Default::default(),
         input_config: serde_json::json!({}),
         command: "ringload-benches".to_owned(),
         warnings: Vec::new(),
@@ -131,6 +134,7 @@ pub fn run(plan: &Plan, pacing: Pacing) -> RunOutcome {
         driver: DriverChoice::Auto,
         source_addresses: Vec::new(),
         pacing,
+        drain_stall_timeout: DRAIN_STALL_TIMEOUT,
         interrupt: Arc::new(Interrupt::new()),
     };
     let outcome = run::run(plan, &options, &mut |_| {}).expect("the run starts");

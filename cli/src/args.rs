@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command_args::{ConfigCommand, DryRun, Shell};
 use crate::config_args::ConfigArgs;
-use crate::engine::CoreChoice;
+use crate::engine::{self, CoreChoice};
 use crate::{cores, exit};
 
 /// Load engine and benchmark tool for LLM inference servers.
@@ -90,6 +90,13 @@ pub(crate) struct Profile {
     /// needs more addresses. An IPv6 address also chooses the IPv6 addresses of a server that has both kinds. May be repeated.
     #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',', help_heading = "Engine")]
     pub(crate) source_address: Vec<IpAddr>,
+
+    /// Cut a request that has received nothing for so long while its phase drains [default: 5m].
+    ///
+    /// It keeps a server that lost a request from holding up the run. A phase with a grace period ends by that instead, and a request that
+    /// receives anything goes on. What is cut is in the artifacts as truncated, and in no latency.
+    #[arg(long, value_name = "TIME", value_parser = engine::positive_duration, help_heading = "Engine")]
+    pub(crate) drain_stall_timeout: Option<f64>,
 
     /// Trust only the root certificates of this PEM file for an https address [default: the roots that this system trusts].
     ///

@@ -2,8 +2,25 @@
 //!
 //! `println!` and `eprintln!` panic when nobody listens, as in `ringload profile … | head`; these functions do not.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, ErrorKind, Write as _};
+use std::sync::OnceLock;
+
+use crate::engine::Secrets;
+
+/// What no line may show.
+static HIDDEN: OnceLock<Secrets> = OnceLock::new();
+
+/// From now on these credentials are masked in whatever is written.
+pub(crate) fn hide(secrets: Secrets) {
+    // There is one config in the life of the process.
+    let _ = HIDDEN.set(secrets);
+}
+
+fn shown(text: &str) -> Cow<'_, str> {
+    HIDDEN.get().map_or(Cow::Borrowed(text), |secrets| secrets.redact(text))
+}
 
 /// Writes results to standard output. A reader that went away early has what it wanted.
 ///
@@ -11,7 +28,7 @@ use std::io::{self, ErrorKind, Write as _};
 /// Anything but a closed pipe, a full disk for example.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(shown(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
@@ -19,7 +36,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// One line on standard error; there is no place left to complain if that fails.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
 }
 
 /// A warning on standard error.

@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
-pub(crate) use ringload_engine::plan::Verification;
+pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
 use crate::args::Ui;
 use crate::cell_table::CellRow;
+use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
@@ -22,15 +23,15 @@ pub(crate) use ringload_engine::plan::{
     Arrival, DrainRule, Gaps, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
 };
 pub(crate) use ringload_engine::run::{
-    Bound, CoreChoice, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast, Preview, Requests,
-    RunError, RunOptions, RunOutcome, preview, run,
+    Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
+    Preview, Requests, RunError, RunOptions, RunOutcome, preview, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 
 use ringload_engine::config::{self, Suite};
 pub(crate) use ringload_engine::config::{
-    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags, recorded,
-    redact_url, refusal,
+    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
+    positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};
@@ -171,6 +172,7 @@ fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
         Source::Flags => config::suite_of_flags(&overrides.flags),
     }?;
+    console::hide(suite.secrets());
     if let Some(preset) = overrides.preset {
         suite.apply_preset(preset)?;
     }

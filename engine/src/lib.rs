@@ -19,6 +19,8 @@ pub mod control;
 pub mod coordinator;
 pub mod credit;
 pub mod dataset;
+#[doc(hidden)]
+pub mod fuzzable;
 pub mod http;
 pub mod id;
 pub mod interrupt;
@@ -28,6 +30,7 @@ pub mod reactor;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod telemetry;
 pub mod tls;
 pub mod units;
 

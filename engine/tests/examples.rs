@@ -61,6 +61,7 @@ fn every_example_is_sound() {
         "rates.yaml",
         "responses.yaml",
         "seamless.yaml",
+        "server-metrics.yaml",
         "several-servers.yaml",
         "sweep.yaml",
     ] {

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use crate::api::Api;
 use crate::http::Request;
 use crate::ledger::{LedgerEntry, Message, Outcome, increment, lock};
+use crate::observed::Ended;
 use crate::server::Thread;
+use crate::sse::FinishReason;
 use crate::sys;
 
 /// The client left before the end of its answer.
@@ -20,6 +22,8 @@ pub(crate) struct Exchange<'a> {
     streamed: u32,
     /// The number of the filed entry.
     filed: Option<u64>,
+    /// Why the answer ends, if it comes to its end.
+    finish: FinishReason,
     /// Which inference request of this server it is, from 1.
     pub(crate) ordinal: u64,
 }
@@ -56,6 +60,7 @@ impl<'a> Exchange<'a> {
             },
             streamed: 0,
             filed: None,
+            finish: FinishReason::Stop,
             ordinal: increment(&counters.requests),
         }
     }
@@ -68,6 +73,12 @@ impl<'a> Exchange<'a> {
     /// Notes how long the prompt is.
     pub(crate) fn prompt_words(&mut self, words: u64) {
         self.entry.prompt_words = words;
+        self.thread.shared.observed.prompt(words);
+    }
+
+    /// Notes why the answer will end.
+    pub(crate) fn finish(&mut self, reason: FinishReason) {
+        self.finish = reason;
     }
 
     /// Notes what the request says.
@@ -96,7 +107,11 @@ impl<'a> Exchange<'a> {
         self.entry.first_byte_ns.get_or_insert(now_ns);
         self.entry.last_byte_ns = Some(now_ns);
         if self.streamed > self.entry.tokens_sent {
-            self.entry.first_token_ns.get_or_insert(now_ns);
+            if self.entry.first_token_ns.is_none() {
+                self.entry.first_token_ns = Some(now_ns);
+                let waited = now_ns.saturating_sub(self.entry.receive_complete_ns);
+                self.thread.shared.observed.first_token(waited);
+            }
             self.entry.last_token_ns = Some(now_ns);
             self.tokens_sent(self.streamed);
         }
@@ -116,6 +131,7 @@ impl<'a> Exchange<'a> {
         self.entry.outcome = outcome;
         self.entry.response_bytes = response_bytes;
         self.leave_flight();
+        self.observe(outcome);
         // The texts move, so that filing allocates nothing; the rest stays for the access log.
         let (request_id, session, fault, messages) = (
             self.entry.request_id.take(),
@@ -131,6 +147,18 @@ impl<'a> Exchange<'a> {
             ..self.entry
         };
         self.filed = Some(lock(self.thread.ledger()).push(entry));
+    }
+
+    /// Counts the end in what `/metrics` shows.
+    fn observe(&self, outcome: Outcome) {
+        let ended = match (outcome, self.finish) {
+            (Outcome::Complete, FinishReason::Stop) => Ended::Stop,
+            (Outcome::Complete, FinishReason::Length) => Ended::Length,
+            (Outcome::Disconnected, _) => Ended::Abort,
+            _ => return,
+        };
+        let life_ns = sys::monotonic_ns().saturating_sub(self.entry.receive_complete_ns);
+        self.thread.shared.observed.ended(ended, life_ns);
     }
 
     /// Closes the books on a client that left when `response_bytes` had been sent.

@@ -119,6 +119,7 @@ async fn serve(
         fault,
         client_closes: request.close,
     };
+    exchange.finish(job.finish);
     if fault == Some(&Fault::Interim) {
         reply::interim(&mut session.writer.out);
         if !options.fast {

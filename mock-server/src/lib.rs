@@ -11,10 +11,12 @@
 //! ```
 //!
 //! Routes of inference, all `POST`: `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`, `/v2/rerank`,
-//! `/rerank`, `/v1/ranking`. Others: `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`;
+//! `/rerank`, `/v1/ranking`. Others: `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`, `/metrics`,
+//! `/dcgm/metrics`;
 //! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
 //! `/ledger` is one JSON array of [`LedgerEntry`] objects, each on a line of its own; `/control` is an array of
-//! [`ControlEntry`] objects. Any request can ask for a [`Fault`] by header or query.
+//! [`ControlEntry`] objects. `/metrics` shows what was really served in Prometheus text under the names that vLLM uses; `/dcgm/metrics` shows a
+//! graphics card that is as busy as this server, made up but for that. Any request can ask for a [`Fault`] by header or query.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -38,13 +40,16 @@ mod api;
 mod chat_request;
 mod connection;
 mod control;
+mod dcgm;
 mod dialect;
 mod exchange;
 mod fault;
 mod http;
 mod inference;
 mod ledger;
+mod observed;
 mod other_request;
+mod prometheus;
 mod reply;
 mod script;
 mod serve;

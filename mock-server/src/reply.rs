@@ -85,9 +85,13 @@ pub(crate) fn interim(out: &mut Vec<u8>) {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+    content_type: &'static str,
     /// Whole header lines.
     extra: String,
 }
+
+/// The media type of nearly every answer.
+const JSON: &str = "application/json";
 
 impl Reply {
     /// JSON of `value` with status 200.
@@ -96,6 +100,7 @@ impl Reply {
         Reply {
             status: 200,
             body,
+            content_type: JSON,
             extra: String::new(),
         }
     }
@@ -105,7 +110,16 @@ impl Reply {
         Reply {
             status: 200,
             body,
+            content_type: JSON,
             extra: String::new(),
+        }
+    }
+
+    /// A page in the text format of Prometheus.
+    pub(crate) fn prometheus(page: String) -> Reply {
+        Reply {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            ..Reply::rendered(page.into_bytes())
         }
     }
 
@@ -131,6 +145,7 @@ impl Reply {
             Some(body) => Reply {
                 status,
                 body: body.as_bytes().to_vec(),
+                content_type: self.content_type,
                 extra: String::new(),
             },
             // Has no body by definition (RFC 9110, 15.3.5).
@@ -156,7 +171,7 @@ impl Reply {
         head(
             out,
             self.status,
-            "application/json",
+            self.content_type,
             length,
             client_closes,
             fault,

@@ -9,10 +9,12 @@ use serde_json::json;
 use crate::api::Api;
 use crate::connection::{self, Connection, HandOver, Next, Writer};
 use crate::control::AnswerKind;
+use crate::dcgm;
 use crate::fault::{Fault, Target};
 use crate::http::{Method, Parser, Request};
 use crate::inference;
 use crate::ledger::{ControlEntry, increment, lock};
+use crate::prometheus;
 use crate::reply::{self, Ending, Instead, Reply};
 use crate::server::{Shared, Thread};
 use crate::sys;
@@ -230,6 +232,8 @@ enum Route {
     Control,
     Counters,
     Ledger,
+    Metrics,
+    GpuMetrics,
 }
 
 impl Route {
@@ -246,6 +250,8 @@ impl Route {
             "/control" => Route::Control,
             "/counters" => Route::Counters,
             "/ledger" => Route::Ledger,
+            "/metrics" => Route::Metrics,
+            "/dcgm/metrics" => Route::GpuMetrics,
             _ => return None,
         })
     }
@@ -312,6 +318,11 @@ fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Reques
         Route::Control => Reply::json(&lock(&shared.control).entries()),
         Route::Counters => Reply::json(&shared.counters()),
         Route::Ledger => Reply::rendered(shared.ledger_json()),
+        Route::Metrics => Reply::prometheus(prometheus::page(&shared.counters(), &shared.observed)),
+        Route::GpuMetrics => {
+            let busy = dcgm::busy(shared.counters().in_flight);
+            Reply::prometheus(lock(&shared.gpu).page(busy, received_ns))
+        }
         // The only route left.
         _ => Reply::json(&json!({ "status": "ok" })),
     };

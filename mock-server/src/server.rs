@@ -17,7 +17,9 @@ use monoio::net::{ListenerOpts, TcpListener, UnixStream};
 use monoio::{FusionDriver, FusionRuntime, IoUringDriver, LegacyDriver, RuntimeBuilder};
 
 use crate::connection::Connection;
+use crate::dcgm::Gpu;
 use crate::ledger::{ControlLog, Counters, Ledger, LedgerEntry, SharedCounters, increment, lock};
+use crate::observed::Observed;
 use crate::script::Timings;
 use crate::serve::serve;
 use crate::sse::Voices;
@@ -41,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) timings: Timings,
     pub(crate) counters: SharedCounters,
+    pub(crate) observed: Observed,
+    pub(crate) gpu: Mutex<Gpu>,
     pub(crate) control: Mutex<ControlLog>,
     /// Calls of each scripted path.
     pub(crate) scripted_calls: Vec<AtomicU64>,
@@ -156,6 +160,8 @@ impl Server {
             timings: Timings::new(options.ttft, options.itl, options.jitter, options.seed)
                 .under_load(options.load_delay),
             counters: SharedCounters::default(),
+            observed: Observed::default(),
+            gpu: Mutex::new(Gpu::new(sys::monotonic_ns())),
             control: Mutex::default(),
             scripted_calls: options.control.iter().map(|_| AtomicU64::new(0)).collect(),
             ledgers: (0..options.threads)

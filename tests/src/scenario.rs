@@ -10,9 +10,9 @@ use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
-    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, Verification,
+    ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
-use ringload_engine::run::{CoreChoice, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -29,6 +29,7 @@ pub struct Scenario {
     phases: Vec<Phase>,
     host: Option<String>,
     source_addresses: Vec<IpAddr>,
+    drain_stall_timeout: Nanos,
     connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
@@ -46,6 +47,7 @@ pub struct Scenario {
     headers: Vec<(String, String)>,
     readiness: Option<(ReadinessMode, Duration, Duration)>,
     hooks: HookPlan,
+    telemetry: TelemetryPlan,
     hook_timeout: Nanos,
     reset_budget: Nanos,
     directory: Option<PathBuf>,
@@ -63,6 +65,7 @@ impl Scenario {
             phases: Vec::new(),
             host: None,
             source_addresses: Vec::new(),
+            drain_stall_timeout: DRAIN_STALL_TIMEOUT,
             connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
@@ -82,6 +85,7 @@ impl Scenario {
             headers: Vec::new(),
             readiness: None,
             hooks: HookPlan::default(),
+            telemetry: TelemetryPlan::default(),
             hook_timeout: Nanos::from_secs(5),
             reset_budget: Nanos::from_secs(10),
             directory: None,
@@ -111,6 +115,13 @@ impl Scenario {
     pub fn source_addresses(mut self, addresses: &[&str]) -> Self {
         let parsed = addresses.iter().map(|text| text.parse().expect("an IP address"));
         self.source_addresses = parsed.collect();
+        self
+    }
+
+    /// Cuts a request that has received nothing for so long, while its phase drains.
+    #[must_use]
+    pub fn drain_stall_timeout(mut self, timeout: Nanos) -> Self {
+        self.drain_stall_timeout = timeout;
         self
     }
 
@@ -243,6 +254,13 @@ impl Scenario {
         self
     }
 
+    /// Reads figures of the server and its GPUs; a scenario reads none unless it says so.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: TelemetryPlan) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Longest life of the calls of hooks that are set after this.
     #[must_use]
     pub fn hook_timeout(mut self, timeout: Duration) -> Self {
@@ -328,6 +346,7 @@ impl Scenario {
             driver: self.driver,
             source_addresses: self.source_addresses,
             pacing: self.pacing,
+            drain_stall_timeout: self.drain_stall_timeout,
             interrupt: Arc::new(Interrupt::new()),
         };
         Running::start(plan, options, temporary)
@@ -396,6 +415,7 @@ impl Scenario {
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),
+            telemetry: self.telemetry.clone(),
             slos: self.slos.clone(),
             artifacts: ArtifactPlan {
                 directory,
@@ -404,7 +424,9 @@ impl Scenario {
                 records: self.records,
                 raw: false,
                 prefix: None,
+                slice: None,
             },
+            secrets: Default::default(),
             input_config: json!({}),
             command: "end-to-end test".to_owned(),
             warnings: Vec::new(),

@@ -278,8 +278,15 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
     for (line, words) in [
         ("--concurency 3", "'--concurrency'"),
         ("--request-cout 3", "'--request-count'"),
+        (
+            "--server-metrics-discovery-mode auto",
+            "--server-metrics-discovery-mode: not supported by ringload",
+        ),
+        (
+            "--model m --gpu-telemetry pynvml",
+            "not supported by ringload yet: `pynvml`",
+        ),
         ("--scenario x", "--scenario: not supported by ringload"),
-        ("--gpu-telemetry", "--gpu-telemetry: not supported by ringload"),
         ("-vv", "-v: not supported by ringload"),
         (
             "--streaming --no-streaming",

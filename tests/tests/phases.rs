@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringload_engine::units::Nanos;
 use ringload_tests::books::{Books, spans};
 use ringload_tests::statistics::most_open;
 use ringload_tests::{Ending, Phase, Run, Scenario, mock};
@@ -170,6 +171,29 @@ fn s06_without_grace_the_end_of_the_duration_cuts_and_the_next_phase_is_undistur
         "{:?}",
         books.of_phase("cut")
     );
+}
+
+#[test]
+fn a_request_that_hears_nothing_ends_the_drain_and_one_that_does_goes_on() {
+    let server = mock(|options| options.fault = Some("every:2:hang".parse().expect("a fault")));
+    // Four streams, each longer than the patience and never silent for as long.
+    let steady = mock(|options| {
+        options.ttft = ms(100);
+        options.itl = ms(100);
+        options.osl = Some(20);
+    });
+    let silent = Scenario::new(server.address())
+        .drain_stall_timeout(Nanos::from_secs(1))
+        .phase(Phase::closed("load", 4).requests(4))
+        .phase(Phase::closed("next", 1).requests(1))
+        .run();
+    let counts = silent.counts("load");
+    assert_eq!((counts.succeeded, counts.truncated), (2, 2));
+    let run = Scenario::new(steady.address())
+        .drain_stall_timeout(Nanos::from_secs(1))
+        .phase(Phase::closed("load", 4).requests(4))
+        .run();
+    assert_eq!(run.counts("load").succeeded, 4);
 }
 
 #[test]

@@ -19,7 +19,7 @@
 //! | T18 storm of cancellations at 1,024 | `timing: a_storm_of_cancellations_…`, `connections: t18_…`, `connects_on_their_way_are_bounded` |
 //! | T21 high constant rate | `timing: a_high_rate_…`; jitter: the bench `send_lag` |
 //! | T23 seamless or not | `seamless: *`, `phases: phases_run_in_order_…` |
-//! | T24 long grace is advised on | `engine/src/plan/build/tests.rs` |
+//! | T24 long grace is advised on | `engine/src/plan/build/tests.rs: t24_…` |
 //! | T26, T28 plans that cannot be reached, cold first wave | `timing: plans_that_cannot_…` |
 //! | T27 the warmup's own concurrency | `timing: a_warmup_keeps_…` |
 //! | P01, P03 io_uring refused (the sysctl and a profile both say EPERM) | `a_profile_that_forbids_…`, `a_profile_that_hides_…`, `a_profile_that_forgets_…` |

@@ -27,6 +27,8 @@ const ROWS: &[(&str, &[&str])] = &[
     ("tls", &["plan"]),
     // Reports of calls carry their times.
     ("control", &["clock", "plan", "tls", "units"]),
+    // Pages are read by the control client, off the load's connections.
+    ("telemetry", &["control", "plan", "units"]),
     (
         "reactor",
         &[
@@ -43,7 +45,16 @@ const ROWS: &[(&str, &[&str])] = &[
     // What controllers of phases did is the coordinator's word; its summaries of phases are for tests to write.
     (
         "artifact",
-        &["clock", "coordinator", "id", "plan", "record", "report", "units"],
+        &[
+            "clock",
+            "coordinator",
+            "id",
+            "plan",
+            "record",
+            "report",
+            "telemetry",
+            "units",
+        ],
     ),
     (
         "run",
@@ -62,12 +73,15 @@ const ROWS: &[(&str, &[&str])] = &[
             "record",
             "report",
             "sys",
+            "telemetry",
             "tls",
             "units",
         ],
     ),
     // Several runs one after another, and what they come to together.
     ("cells", &["artifact", "config", "interrupt", "plan", "run", "units"]),
+    // Faces for fuzzing, outside the pipeline; nothing imports it.
+    ("fuzzable", &["config", "dataset", "http", "journal", "record"]),
     // Faces for the benches, outside the pipeline; nothing imports it.
     (
         "benchable",

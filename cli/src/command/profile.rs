@@ -9,8 +9,8 @@ use ringload_engine::units::Nanos;
 use crate::args::{DriverFlag, PacingFlag, PresetFlag, Profile, Ui};
 use crate::console;
 use crate::engine::{
-    self, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome, ServerPreset, Source,
-    Verification, Work,
+    self, DRAIN_STALL_TIMEOUT, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome,
+    ServerPreset, Source, Verification, Work,
 };
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -81,6 +81,9 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             PacingFlag::Precise => Pacing::Precise,
             PacingFlag::Busy => Pacing::Busy,
         },
+        drain_stall_timeout: args
+            .drain_stall_timeout
+            .map_or(DRAIN_STALL_TIMEOUT, Nanos::from_secs_f64),
         interrupt,
     };
     if args.dry_run.dry_run {

@@ -54,7 +54,7 @@ pub(super) fn write(directory: &ArtifactDirectory, plan: &Plan, facts: &Adaptive
 }
 
 /// Sorted, indented, with an end of line.
-fn document(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn document(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     let mut value = value.clone();
     value.sort_all_objects();
     super::pretty(&value, out)?;

@@ -5,9 +5,12 @@ use std::io::{self, Write};
 use csv::{Terminator, WriterBuilder};
 
 use crate::report::{Metric, PERCENTILES, ScopeReport, Unit, Value};
+use crate::telemetry::Efficiency;
 
 /// Writes one scope: commas, CRLF, quotes where needed, two decimals, an empty cell for a figure that does not exist.
-pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> {
+///
+/// `costs` are further scalars.
+pub(super) fn write(scope: &ScopeReport, costs: &[Efficiency], out: &mut dyn Write) -> io::Result<()> {
     let mut sorted: Vec<_> = scope.metrics.iter().collect();
     sorted.sort_by_key(|measured| measured.metric.tag);
 
@@ -15,7 +18,7 @@ pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> 
     header.extend(["avg", "min", "max", "sum"].map(String::from));
     header.extend(PERCENTILES.map(|q| format!("p{q}")));
     header.push("std".to_owned());
-    let mut distributions = writer(&mut *out);
+    let mut distributions = writer(&mut *out, Terminator::CRLF);
     distributions.write_record(&header)?;
     for measured in &sorted {
         let Value::Distribution(d) = &measured.value else {
@@ -36,18 +39,26 @@ pub(super) fn write(scope: &ScopeReport, out: &mut dyn Write) -> io::Result<()> 
     drop(distributions);
 
     out.write_all(b"\r\n")?;
-    let mut scalars = writer(&mut *out);
+    let mut scalars = writer(&mut *out, Terminator::CRLF);
     scalars.write_record(["Metric", "Value"])?;
-    for measured in &sorted {
-        if let Value::Scalar(value) = measured.value {
-            scalars.write_record([name(measured.metric), cell(value)])?;
-        }
+    let figures = sorted.iter().filter_map(|measured| match measured.value {
+        Value::Scalar(value) => Some((measured.metric.tag, name(measured.metric), value)),
+        Value::Distribution(_) => None,
+    });
+    let costs = costs
+        .iter()
+        .map(|cost| (cost.tag, format!("{} ({})", cost.title, cost.unit), cost.value));
+    let mut rows: Vec<(&str, String, f64)> = figures.chain(costs).collect();
+    rows.sort_by_key(|&(tag, ..)| tag);
+    for (_, name, value) in rows {
+        scalars.write_record([name, cell(value)])?;
     }
     scalars.flush()
 }
 
-fn writer<W: Write>(out: W) -> csv::Writer<W> {
-    WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out)
+/// Writes rows that end so.
+pub(super) fn writer<W: Write>(out: W, end: Terminator) -> csv::Writer<W> {
+    WriterBuilder::new().terminator(end).from_writer(out)
 }
 
 /// Header and unit; counts speak for themselves.

@@ -199,7 +199,7 @@ impl Drop for AtomicFile {
 
 /// Files in the directory that this tool wrote: known names only, so that nothing of a stranger is ever removed.
 pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
-    let mut exports: BTreeSet<String> = names.all().into();
+    let mut exports: BTreeSet<String> = names.all().into_iter().collect();
     exports.extend(Names::new(None).map(|defaults| defaults.all()).into_iter().flatten());
     // An earlier run may have had another prefix; its manifest knows.
     if let Some(earlier) = manifest_names(&root.join(names::MANIFEST)) {
@@ -213,14 +213,19 @@ pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>>
         names::JOURNAL_NAME,
         names::ADAPTIVE_MANIFEST,
     ];
-    let of_controllers = [names::ADAPTIVE_EVENTS, names::ADAPTIVE_SUMMARY];
+    let of_phases = [
+        names::ADAPTIVE_EVENTS,
+        names::ADAPTIVE_SUMMARY,
+        names::PHASE_SERVER_METRICS,
+        names::PHASE_GPU_TELEMETRY,
+    ];
     let mut found = files_in(root, |name| fixed.contains(&name) || exports.contains(name))?;
     let phases = root.join(names::PHASES);
     if phases.is_dir() {
         for entry in fs::read_dir(&phases)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                let wanted = |name: &str| exports.contains(name) || of_controllers.contains(&name);
+                let wanted = |name: &str| exports.contains(name) || of_phases.contains(&name);
                 found.extend(files_in(&entry.path(), wanted)?);
             }
         }

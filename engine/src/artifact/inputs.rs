@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::plan::RequestImages;
+use crate::plan::{RequestImages, Secrets};
 
 /// Writes one entry at a time, so that a large dataset is never in memory twice. Bodies are parsed on the way: what is not JSON would
 /// spoil the whole file.
 ///
 /// A later turn is shown with its own message: what goes before it are the answers of its session, which nobody knows before the load.
-pub(super) fn write(requests: &RequestImages, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(requests: &RequestImages, secrets: &Secrets, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(br#"{"data": ["#)?;
     for conversation in 0..requests.conversations.count() {
         let separator = if conversation == 0 { "" } else { ", " };
@@ -24,6 +24,7 @@ pub(super) fn write(requests: &RequestImages, out: &mut dyn Write) -> io::Result
                     format!("the body of dataset entry {conversation}, turn {turn} is not JSON: {error}"),
                 )
             })?;
+            let body = secrets.redact_body(body);
             out.write_all(if turn == 0 { b"" } else { b", " })?;
             serde_json::to_writer(&mut *out, &body)?;
         }
@@ -44,7 +45,9 @@ mod tests {
         entries[1].tail = b"{oops"[..].into();
         entries[1].body_len = 5;
         requests.entries = entries.into();
-        let text = write(&requests, &mut io::sink()).unwrap_err().to_string();
+        let text = write(&requests, &Secrets::default(), &mut io::sink())
+            .unwrap_err()
+            .to_string();
         assert!(
             text.starts_with("the body of dataset entry 1, turn 0 is not JSON: "),
             "{text}"

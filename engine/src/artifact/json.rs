@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::client;
+use super::telemetry::{self, TelemetryFacts};
 use crate::plan::Plan;
 use crate::report::{
     Distribution, ErrorCount, Findings, Level, Measured, PERCENTILES, PhaseReport, Report, ScopeReport, Unit,
@@ -47,15 +48,19 @@ const LEADING: [&str; 26] = [
 ];
 
 /// The document of the whole run.
-pub(super) fn root(plan: &Plan, report: &Report, facts: Map<String, Value>) -> Value {
+pub(super) fn root(
+    plan: &Plan,
+    report: &Report,
+    facts: Map<String, Value>,
+    telemetry: Option<TelemetryFacts<'_>>,
+) -> Value {
     let client = client::of_run(report);
-    document(
-        plan,
-        report,
-        &report.aggregate,
-        report.warmup.as_ref(),
-        with(client, facts),
-    )
+    let facts = with(client, facts);
+    let mut document = document(plan, report, &report.aggregate, report.warmup.as_ref(), facts);
+    if let (Some(facts), Value::Object(document)) = (telemetry, &mut document) {
+        telemetry::add_to_summary(document, plan, &report.aggregate, facts);
+    }
+    document
 }
 
 /// The document of one phase.
@@ -185,7 +190,7 @@ fn distribution(unit: Unit, figures: &Distribution) -> Value {
 }
 
 /// JSON has no word for a figure that is absent or not finite, so there is no key for it.
-fn insert(object: &mut Map<String, Value>, key: &str, figure: Option<f64>) {
+pub(super) fn insert(object: &mut Map<String, Value>, key: &str, figure: Option<f64>) {
     if let Some(number) = figure.and_then(serde_json::Number::from_f64) {
         object.insert(key.to_owned(), Value::Number(number));
     }
@@ -200,7 +205,7 @@ fn error(error: &ErrorCount) -> Value {
 }
 
 /// Local time without a zone, to the microsecond; a date beyond the calendar is shown as its number.
-fn local_time(wall_ns: u64) -> String {
+pub(super) fn local_time(wall_ns: u64) -> String {
     match Timestamp::from_nanosecond(i128::from(wall_ns)) {
         Ok(instant) => TimeZone::system()
             .to_datetime(instant)

@@ -14,6 +14,10 @@ pub(super) struct Entry<'a> {
     pub(super) metrics_json: Option<String>,
     /// Path of its CSV summary, relative to the manifest.
     pub(super) metrics_csv: Option<String>,
+    /// Path of the server's figures, relative to the manifest.
+    pub(super) server_metrics_json: Option<String>,
+    /// Path of the GPUs' figures, relative to the manifest.
+    pub(super) gpu_telemetry_json: Option<String>,
 }
 
 impl<'a> Entry<'a> {
@@ -22,6 +26,8 @@ impl<'a> Entry<'a> {
             phase,
             metrics_json: None,
             metrics_csv: None,
+            server_metrics_json: None,
+            gpu_telemetry_json: None,
         }
     }
 
@@ -52,11 +58,16 @@ impl<'a> Entry<'a> {
             "total_request_count": scope.counts.succeeded + failed,
             "was_cancelled": scope.was_cancelled,
         });
-        if let Some(path) = &self.metrics_json {
-            entry["metrics_json"] = json!(path);
-        }
-        if let Some(path) = &self.metrics_csv {
-            entry["metrics_csv"] = json!(path);
+        let files = [
+            ("metrics_json", &self.metrics_json),
+            ("metrics_csv", &self.metrics_csv),
+            ("server_metrics_json", &self.server_metrics_json),
+            ("gpu_telemetry_json", &self.gpu_telemetry_json),
+        ];
+        for (key, path) in files {
+            if let Some(path) = path {
+                entry[key] = json!(path);
+            }
         }
         entry
     }

@@ -7,6 +7,7 @@
 //! profile_export.jsonl            one line per request, in the order in which requests ended
 //! profile_export_raw.jsonl        the same with what was sent and answered, byte by byte; outputs.json: the texts; both only on request
 //! inputs.json                     the request bodies of the dataset
+//! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
 //! resolved_config.yaml            what ran, as a config that gives the same plan again
 //! adaptive_scale_manifest.json    phases that a controller steered; its log and its result are in phases/NAME/
 //! ```
@@ -26,6 +27,7 @@ mod manifest;
 mod names;
 mod raw;
 mod shared;
+mod telemetry;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,7 @@ pub use raw::RawLines;
 pub use shared::{
     COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, check, clear, metrics, read_metrics, write_document, write_text,
 };
+pub use telemetry::TelemetryFacts;
 
 use crate::id::PhaseId;
 use crate::plan::{Plan, SeedChoice};
@@ -102,7 +105,7 @@ impl Written {
 /// # Errors
 /// If the file cannot be written or a body is not JSON.
 pub fn write_inputs(directory: &ArtifactDirectory, plan: &Plan) -> Result<PathBuf, ArtifactError> {
-    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, out))
+    directory.write_atomically(names::INPUTS, |out| inputs::write(&plan.requests, &plan.secrets, out))
 }
 
 /// Writes what runs as a config that gives the same plan again. Meant for the time before the load too.
@@ -135,14 +138,22 @@ pub fn write_all(
     report: &Report,
     facts: &EngineFacts,
     controllers: Option<&AdaptiveFacts<'_>>,
+    telemetry: Option<TelemetryFacts<'_>>,
 ) -> Written {
     let mut written = Written::default();
     let (json_name, csv_name) = (directory.names().json(), directory.names().csv());
     if plan.artifacts.summary_json {
-        let document = json::root(plan, report, facts.run.clone());
+        let document = json::root(plan, report, facts.run.clone(), telemetry);
         written.note(directory.write_atomically(&json_name, |out| pretty(&document, out)));
     }
-    written.note(directory.write_atomically(&csv_name, |out| csv::write(&report.aggregate, out)));
+    written.note(directory.write_atomically(&csv_name, |out| {
+        let costs = telemetry.map(|facts| telemetry::costs(plan, &report.aggregate, facts));
+        csv::write(&report.aggregate, &costs.unwrap_or_default(), out)?;
+        telemetry.map_or(Ok(()), |facts| telemetry::write_gpu_table(plan, facts, out))
+    }));
+    if let Some(facts) = telemetry {
+        telemetry::write_run(directory, plan, facts, &mut written);
+    }
 
     let mut entries = Vec::with_capacity(report.phases.len());
     for phase in &report.phases {
@@ -156,8 +167,13 @@ pub fn write_all(
             }
         }
         let path = place(&csv_name);
-        if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, out))) {
+        if written.note(directory.write_atomically(&path, |out| csv::write(&phase.scope, &[], out))) {
             entry.metrics_csv = Some(path);
+        }
+        if let Some(facts) = telemetry {
+            let files = telemetry::write_phase(directory, plan, phase, facts, &mut written);
+            entry.server_metrics_json = files.server_metrics;
+            entry.gpu_telemetry_json = files.gpu_telemetry;
         }
         entries.push(entry);
     }

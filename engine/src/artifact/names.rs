@@ -14,6 +14,10 @@ pub(super) const ADAPTIVE_EVENTS: &str = "adaptive_scale_events.jsonl";
 pub(super) const ADAPTIVE_SUMMARY: &str = "adaptive_scale_summary.json";
 /// Where these two are, for each phase that has them.
 pub(super) const ADAPTIVE_MANIFEST: &str = "adaptive_scale_manifest.json";
+/// Figures of the server in one phase.
+pub(super) const PHASE_SERVER_METRICS: &str = "server_metrics.json";
+/// Figures of GPUs in one phase.
+pub(super) const PHASE_GPU_TELEMETRY: &str = "gpu_telemetry.json";
 /// Written last.
 pub(super) const READY: &str = ".aiperf_results_ready.json";
 /// Directory of the phases' directories.
@@ -24,6 +28,11 @@ pub(super) const UNFINISHED: &str = ".ringload-unfinished";
 /// Base names without a prefix.
 const SUMMARY: &str = "profile_export_aiperf";
 const RECORDS: &str = "profile_export";
+const SERVER_METRICS: &str = "server_metrics_export";
+const GPU_TELEMETRY: &str = "gpu_telemetry_export";
+
+/// Endings of the files of server metrics.
+const SERVER_METRICS_FORMATS: [&str; 3] = ["json", "csv", "jsonl"];
 
 /// Suffixes that users leave on a prefix, longest first so that the whole of it goes.
 const KNOWN_SUFFIXES: [&str; 12] = [
@@ -46,6 +55,8 @@ const KNOWN_SUFFIXES: [&str; 12] = [
 pub(super) struct Names {
     summary: String,
     records: String,
+    server_metrics: String,
+    gpu_telemetry: String,
 }
 
 impl Names {
@@ -55,6 +66,8 @@ impl Names {
             return Some(Self {
                 summary: SUMMARY.to_owned(),
                 records: RECORDS.to_owned(),
+                server_metrics: SERVER_METRICS.to_owned(),
+                gpu_telemetry: GPU_TELEMETRY.to_owned(),
             });
         };
         let base = KNOWN_SUFFIXES
@@ -65,6 +78,8 @@ impl Names {
         plain.then(|| Self {
             summary: base.to_owned(),
             records: base.to_owned(),
+            server_metrics: format!("{base}_server_metrics"),
+            gpu_telemetry: format!("{base}_gpu_telemetry"),
         })
     }
 
@@ -83,6 +98,16 @@ impl Names {
         format!("{}.jsonl", self.records)
     }
 
+    /// Figures of the server, in one of their formats.
+    pub(super) fn server_metrics(&self, format: &str) -> String {
+        format!("{}.{format}", self.server_metrics)
+    }
+
+    /// Figures of GPUs, one line for each of them at each scrape.
+    pub(super) fn gpu_telemetry(&self) -> String {
+        format!("{}.jsonl", self.gpu_telemetry)
+    }
+
     /// Requests and answers, byte by byte.
     pub(super) fn raw(&self) -> String {
         format!("{}_raw.jsonl", self.records)
@@ -97,8 +122,17 @@ impl Names {
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> [String; 5] {
-        [self.json(), self.csv(), self.jsonl(), self.raw(), self.outputs()]
+    pub(super) fn all(&self) -> Vec<String> {
+        let mut all = vec![
+            self.json(),
+            self.csv(),
+            self.jsonl(),
+            self.raw(),
+            self.outputs(),
+            self.gpu_telemetry(),
+        ];
+        all.extend(SERVER_METRICS_FORMATS.map(|format| self.server_metrics(format)));
+        all
     }
 }
 
@@ -115,13 +149,26 @@ mod tests {
             "profile_export.jsonl",
             "profile_export_raw.jsonl",
             "outputs.json",
+            "gpu_telemetry_export.jsonl",
+            "server_metrics_export.json",
+            "server_metrics_export.csv",
+            "server_metrics_export.jsonl",
         ];
         assert_eq!(plain.all(), defaults.map(String::from));
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
-                names.all(),
-                ["foo.json", "foo.csv", "foo.jsonl", "foo_raw.jsonl", "foo_outputs.json"].map(String::from),
+                names.all()[..7],
+                [
+                    "foo.json",
+                    "foo.csv",
+                    "foo.jsonl",
+                    "foo_raw.jsonl",
+                    "foo_outputs.json",
+                    "foo_gpu_telemetry.jsonl",
+                    "foo_server_metrics.json"
+                ]
+                .map(String::from),
                 "{prefix}"
             );
         }

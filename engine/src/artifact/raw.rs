@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::jsonl::{RecordIds, RecordLines, push, push_error_of, push_id, push_text};
 use crate::clock::WallAnchor;
-use crate::plan::{Plan, REDACTED, RequestImages, is_credential_name};
+use crate::plan::{Plan, REDACTED, RequestImages, Secrets, is_credential_header};
 use crate::record::{ErrorDetail, Outcome, RequestRecord, Transcript};
 use crate::units::Nanos;
 
@@ -32,6 +32,7 @@ pub struct RawLines {
     lines: RecordLines,
     headers: Vec<Header>,
     images: RequestImages,
+    secrets: Secrets,
 }
 
 /// A header of every request.
@@ -53,16 +54,18 @@ impl RawLines {
     pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
         Self {
             lines: RecordLines::new(plan, anchor),
-            headers: headers(&plan.requests),
+            headers: headers(plan),
             images: plan.requests.clone(),
+            secrets: plan.secrets.clone(),
         }
     }
 
-    /// Appends the line of one request.
+    /// Appends the line of one request, without credentials: a server may have said one.
     ///
     /// # Panics
     /// If the record belongs to a phase or a dataset entry that the plan does not have.
     pub fn append(&self, record: &RequestRecord, errors: &[ErrorDetail], ids: RecordIds<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
         let none = Transcript::default();
         let transcript = record.transcript.as_deref().unwrap_or(&none);
         self.lines.push_metadata(record, ids, out);
@@ -94,10 +97,12 @@ impl RawLines {
         push(out, r#","payload":"#);
         self.push_payload(record, transcript, out);
         push(out, "}\n");
+        self.secrets.redact_from(out, start);
     }
 
     /// Appends the entry of `outputs.json`. `text` is what was answered, raw JSON without the quotes; empty is none.
     pub fn append_output(&self, record: &RequestRecord, ids: RecordIds<'_>, text: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
         self.lines.push_output(record, ids, &OUTPUT_METRICS, out);
         push(out, r#","response_text":"#);
         if record.outcome != Outcome::Success || text.is_empty() {
@@ -107,6 +112,7 @@ impl RawLines {
         push(out, "\"");
         out.extend_from_slice(text);
         push(out, "\"}");
+        self.secrets.redact_from(out, start);
     }
 
     /// The body as it was sent: with the history of its session in front of the turn's own message.
@@ -120,7 +126,8 @@ impl RawLines {
 }
 
 /// The headers that every request has, with their secrets masked.
-fn headers(images: &RequestImages) -> Vec<Header> {
+fn headers(plan: &Plan) -> Vec<Header> {
+    let images = &plan.requests;
     let mut headers = Vec::new();
     let head = String::from_utf8_lossy(&images.heads[0]).into_owned();
     for line in head.lines().skip(1) {
@@ -130,7 +137,7 @@ fn headers(images: &RequestImages) -> Vec<Header> {
         if HIDDEN.iter().any(|hidden| hidden.eq_ignore_ascii_case(name)) {
             continue;
         }
-        let value = if is_credential_name(name) { REDACTED } else { value };
+        let value = if is_credential_header(name) { REDACTED } else { value };
         headers.push(Header {
             name: name.to_owned(),
             value: HeaderValue::Fixed(value.to_owned()),

@@ -108,7 +108,7 @@ fn write_tree(mut plan: Plan, records: &[RequestRecord], end: &RunEnd) -> Tree {
     let mut facts = EngineFacts::default();
     facts.run.insert("driver".into(), json!("epoll"));
     facts.phases.push((BASELINE, facts.run.clone()));
-    let written = write_all(&directory, &plan, &report, &facts, None);
+    let written = write_all(&directory, &plan, &report, &facts, None, None);
     Tree { temp, written }
 }
 
@@ -488,7 +488,7 @@ fn a_file_that_cannot_be_written_stops_no_other() {
     let mut collector = Collector::new(&plan, anchor());
     collector.add(&success(BASELINE, 0), &[]);
     let report = collector.finish(&[], &RunEnd::Complete);
-    let written = write_all(&directory, &plan, &report, &EngineFacts::default(), None);
+    let written = write_all(&directory, &plan, &report, &EngineFacts::default(), None, None);
     assert_eq!(written.failures.len(), 2);
     assert!(
         written.failures[0]

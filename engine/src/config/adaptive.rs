@@ -322,9 +322,16 @@ fn read(phase: &Section<'_>, places: &Places<'_, '_>, around: &Surroundings<'_>)
         return None;
     };
     if high <= low {
+        let key = match variable {
+            AdaptiveVariable::Concurrency => "concurrency",
+            AdaptiveVariable::PrefillConcurrency => "prefill_concurrency",
+            AdaptiveVariable::RequestRate => "rate",
+            AdaptiveVariable::Users => "users",
+        };
+        let advice = format!("raise max in its control, or {key} of the phase, which is the max otherwise");
         phase.report(
             "adaptive_scale",
-            format!("the value is to rise from {low} to {high}; allowed: a max above the min"),
+            format!("the value is to rise from {low} (min) to {high} (max); allowed: a max above the min; {advice}"),
         );
         return None;
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::diagnostic::{Sink, quote, visible};
 use super::scalar::{self, Fault, Number};
 use super::schema::{Schema, nearest, snake_case};
-use super::secret::{REDACTED, is_credential_name, redact_url};
+use super::secret::{REDACTED, is_secret_path, redact_url};
 use super::tree::{Entry, Node, Position, Scalar, Style, Value};
 
 /// A value of the file with its name.
@@ -83,6 +83,19 @@ impl Bounds {
         format!("a duration {} (such as 30, 30s, 500ms, 2m, 1h30m)", self.describe())
     }
 
+    /// A duration that stands alone, outside any file.
+    ///
+    /// # Errors
+    /// What is allowed, and advice if there is any.
+    pub(super) fn duration(&self, text: &str) -> Result<f64, String> {
+        let allowed = self.of_duration();
+        match scalar::duration(text) {
+            Ok(seconds) if self.contains(seconds) => Ok(seconds),
+            Ok(_) | Err(Fault::NoMatch) => Err(format!("allowed: {allowed}")),
+            Err(Fault::Advice(advice)) => Err(format!("allowed: {allowed}; {advice}")),
+        }
+    }
+
     fn describe(&self) -> String {
         let mut text = match (self.min_is_allowed, self.max < f64::MAX) {
             (true, false) if self.min == f64::MIN => "that is finite".to_owned(),
@@ -133,15 +146,10 @@ impl<'t> Field<'t> {
             Value::Mapping(_) => "a mapping".to_owned(),
             Value::Faulty => "nothing readable".to_owned(),
             Value::Scalar(_) if self.node.is_null() => "null".to_owned(),
-            Value::Scalar(_) if self.is_secret() => REDACTED.to_owned(),
+            Value::Scalar(_) if is_secret_path(&self.path) => REDACTED.to_owned(),
             Value::Scalar(scalar) if scalar.text.is_empty() => "an empty text".to_owned(),
             Value::Scalar(scalar) => quote(&redact_url(&scalar.text)),
         }
-    }
-
-    /// Whether any key on the way here names a credential. Header values count as credentials: their names are anyone's choice.
-    fn is_secret(&self) -> bool {
-        self.path.contains(".headers.") || self.path.split('.').any(is_credential_name)
     }
 
     /// The scalar here; reports anything else as not being `allowed`.
@@ -398,11 +406,17 @@ impl<'t> Section<'t> {
     fn report_unknown(&mut self, entry: &Entry, name: &str) {
         self.has_unknown_keys = true;
         let keys = self.schema.keys.join(", ");
-        let near =
-            nearest(name, self.schema.known()).filter(|near| self.entries.iter().all(|(present, _)| present != near));
+        let near = nearest(name, self.schema.known());
+        let written = near.and_then(|near| self.entries.iter().find(|(present, _)| *present == near));
         // A key that is right somewhere else is more likely misplaced than misspelt.
         let advice = match (self.schema.homes_of(name), near) {
             (Some(homes), _) => format!("it belongs in {homes}; allowed here: {keys}"),
+            (None, Some(near)) if let Some((_, written)) = written => {
+                format!(
+                    "did you mean `{near}`, which is on line {} already?",
+                    written.key_at.line
+                )
+            }
             (None, Some(near)) => {
                 self.suggested.push(near);
                 format!("did you mean `{near}`?")
@@ -438,6 +452,13 @@ impl<'t> Section<'t> {
     /// Whether a key is written, null included.
     pub(super) fn has(&self, key: &'static str) -> bool {
         self.key_at(key).is_some()
+    }
+
+    /// Whether a key came in through a merge key.
+    pub(super) fn is_merged(&self, key: &'static str) -> bool {
+        self.entries
+            .iter()
+            .any(|(present, entry)| *present == key && entry.merged)
     }
 
     /// Where a key is written.

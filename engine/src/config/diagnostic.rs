@@ -1,11 +1,14 @@
 //! Mistakes of a file: where, in which key, and what to do about it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 use super::flags::in_words_of_flags;
-use super::secret::{REDACTED, is_suspicious_line};
+use super::secrets::{Secrets, boundary_before};
+use super::source::Excerpts;
+pub(crate) use super::source::Source;
 use super::span::Spans;
 use super::tree::Position;
 
@@ -29,98 +32,24 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
-/// A file as far as messages need it.
-#[derive(Debug)]
-pub(crate) struct Source {
-    file: String,
-    /// With `\n` for every line break that the scanner counts, so that lines here are the lines of positions.
-    text: String,
-    /// Where credentials are written; `None` when the text did not parse and nobody knows.
-    secrets: Option<Vec<(Position, Position)>>,
-}
-
 /// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
 const MAX_MISTAKES: usize = 1000;
+
+/// Longest message and longest path, in bytes. Lists of names in a message are as long as the file makes them.
+const MESSAGE_LIMIT: usize = 2000;
 
 /// Longest piece of a file that a message quotes, in characters.
 const QUOTE_LIMIT: usize = 60;
 
-/// Widest piece of a source line in an excerpt.
-const EXCERPT_WIDTH: usize = 100;
-
-impl Source {
-    pub(super) fn new(file: &str, text: &str, secrets: Option<Vec<(Position, Position)>>) -> Self {
-        Self {
-            file: file.to_owned(),
-            text: text.replace("\r\n", "\n").replace('\r', "\n"),
-            secrets,
-        }
-    }
-
-    /// A line with its credentials masked, and where a column of the original went. `None` when it cannot be shown.
-    fn masked_line(&self, raw: &str, at: Position) -> Option<(String, usize)> {
-        // Control characters would move the caret or the terminal.
-        let mut line: Vec<char> = raw.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let mut caret = (at.column as usize).saturating_sub(1).min(line.len());
-        let Some(secrets) = &self.secrets else {
-            return (!is_suspicious_line(raw)).then(|| (line.into_iter().collect(), caret));
-        };
-        let mut ranges: Vec<(usize, usize)> = secrets
-            .iter()
-            .filter(|(start, end)| start.line <= at.line && at.line <= end.line)
-            .map(|(start, end)| {
-                let from = if start.line == at.line {
-                    start.column as usize - 1
-                } else {
-                    0
-                };
-                let to = if end.line == at.line {
-                    end.column as usize - 1
-                } else {
-                    line.len()
-                };
-                (from.min(line.len()), to.min(line.len()))
-            })
-            .filter(|(from, to)| from < to)
-            .collect();
-        ranges.sort_unstable();
-        ranges.dedup();
-        // From the right, so that the places further left stay what they are.
-        for (from, to) in ranges.into_iter().rev() {
-            if to > line.len() {
-                continue;
-            }
-            line.splice(from..to, REDACTED.chars());
-            if caret >= to {
-                caret = caret - (to - from) + REDACTED.len();
-            } else if caret > from {
-                caret = from;
-            }
-        }
-        Some((line.into_iter().collect(), caret))
-    }
-
-    /// `lines` are those of the text.
-    fn excerpt(&self, lines: &[&str], at: Position) -> Option<String> {
-        let raw = lines.get(at.line.checked_sub(1)? as usize)?;
-        let (line, caret) = self.masked_line(raw, at)?;
-        let skip = caret.saturating_sub(EXCERPT_WIDTH * 3 / 4);
-        let shown: String = line.chars().skip(skip).take(EXCERPT_WIDTH).collect();
-        if shown.trim().is_empty() {
-            return None;
-        }
-        let number = at.line.to_string();
-        let gutter = " ".repeat(number.len());
-        Some(format!(
-            "{number} | {}\n{gutter} | {}^",
-            shown.trim_end(),
-            " ".repeat(caret - skip)
-        ))
-    }
-}
-
 impl Diagnostics {
     pub(crate) fn new(source: Arc<Source>, mut list: Vec<Diagnostic>) -> Self {
+        for Diagnostic { path, message, .. } in &mut list {
+            for text in [path, message] {
+                if let Cow::Owned(shown) = source.secrets().redact(text) {
+                    *text = shown;
+                }
+            }
+        }
         list.sort_by_key(|mistake| (mistake.line, mistake.column));
         list.dedup();
         Self { source, list }
@@ -128,7 +57,7 @@ impl Diagnostics {
 
     /// The mistakes of another file that the config names. Nothing of it is shown: it may be large, and its lines are long.
     pub(crate) fn of_file(file: &str, list: Vec<Diagnostic>) -> Self {
-        Self::new(Arc::new(Source::new(file, "", None)), list)
+        Self::new(Arc::new(Source::new(file, "", None, Secrets::default())), list)
     }
 
     /// One mistake that has no place because the file could not be read.
@@ -139,7 +68,10 @@ impl Diagnostics {
             path: String::new(),
             message,
         };
-        Self::new(Arc::new(Source::new(file, "", None)), vec![diagnostic])
+        Self::new(
+            Arc::new(Source::new(file, "", None, Secrets::default())),
+            vec![diagnostic],
+        )
     }
 
     /// The same mistakes, said of one variation of a sweep.
@@ -159,13 +91,13 @@ impl Diagnostics {
 
     /// The file that they are about.
     pub fn file(&self) -> &str {
-        &self.source.file
+        self.source.file()
     }
 
     /// Just behind what each mistake is about, in the same order; `None` where the place is not known. For editors, which mark it: the file is read
     /// once more for that.
     pub fn ends(&self) -> Vec<Option<Position>> {
-        let spans = Spans::of(&self.source.text);
+        let spans = Spans::of(self.source.text());
         let end = |mistake: &Diagnostic| {
             let (line, column) = (mistake.line, mistake.column);
             (line > 0).then(|| spans.end(Position { line, column })).flatten()
@@ -175,11 +107,7 @@ impl Diagnostics {
 
     /// One block of text: a line for each mistake and, if asked, the source line with a caret below it. Credentials are masked.
     pub fn render(&self, with_excerpt: bool) -> String {
-        let lines: Vec<&str> = if with_excerpt {
-            self.source.text.split('\n').collect()
-        } else {
-            Vec::new()
-        };
+        let mut excerpts = with_excerpt.then(|| Excerpts::of(&self.source));
         let mut text = String::new();
         for diagnostic in &self.list {
             let Diagnostic {
@@ -196,7 +124,7 @@ impl Diagnostics {
                 text.push_str(&format!("{flag}: {}\n", in_words_of_flags(at, message)));
                 continue;
             }
-            text.push_str(&self.source.file);
+            text.push_str(self.source.file());
             if *line > 0 {
                 text.push_str(&format!(":{line}:{column}"));
             }
@@ -207,7 +135,7 @@ impl Diagnostics {
             }
             text.push_str(message);
             text.push('\n');
-            if let Some(excerpt) = self.source.excerpt(&lines, at) {
+            if let Some(excerpt) = excerpts.as_mut().and_then(|excerpts| excerpts.at(at)) {
                 text.push_str(&excerpt);
                 text.push('\n');
             }
@@ -254,18 +182,28 @@ pub(super) fn quote(text: &str) -> String {
     }
 }
 
+/// A text with its end left out if it is longer than `limit` bytes.
+fn cut(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        text.truncate(boundary_before(&text, limit));
+        text.push_str("...");
+    }
+    text
+}
+
 /// Collects mistakes while a file is read, so that one reading reports them all.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     mistakes: RefCell<Vec<Diagnostic>>,
     warnings: RefCell<Vec<String>>,
+    hidden: RefCell<Vec<(Position, Position)>>,
 }
 
 impl Sink {
     pub(super) fn report(&self, at: Position, path: &str, message: impl Into<String>) {
         let mut mistakes = self.mistakes.borrow_mut();
         let (path, message) = match mistakes.len() {
-            count if count < MAX_MISTAKES => (path.to_owned(), message.into()),
+            count if count < MAX_MISTAKES => (cut(path.to_owned(), MESSAGE_LIMIT), cut(message.into(), MESSAGE_LIMIT)),
             MAX_MISTAKES => (
                 String::new(),
                 format!("more than {MAX_MISTAKES} mistakes; correct some of them first"),
@@ -279,6 +217,16 @@ impl Sink {
             path,
             message,
         });
+    }
+
+    /// Notes a place that no excerpt may show.
+    pub(super) fn hide(&self, start: Position, end: Position) {
+        self.hidden.borrow_mut().push((start, end));
+    }
+
+    /// The places that no excerpt may show.
+    pub(super) fn take_hidden(&self) -> Vec<(Position, Position)> {
+        self.hidden.take()
     }
 
     /// Advice that does not stop the run.
@@ -302,7 +250,12 @@ mod tests {
     #[test]
     fn an_excerpt_points_at_the_column_and_masks_what_stands_before_it() {
         let text = "a: 1\ne: {api_key: hunter2, retries: 3}\n";
-        let source = Arc::new(Source::new("f.yaml", text, Some(vec![(at(2, 14), at(2, 21))])));
+        let source = Arc::new(Source::new(
+            "f.yaml",
+            text,
+            Some(vec![(at(2, 14), at(2, 21))]),
+            Secrets::default(),
+        ));
         let list = vec![Diagnostic {
             line: 2,
             column: 23,
@@ -320,7 +273,12 @@ mod tests {
 
     #[test]
     fn without_a_tree_no_line_that_may_hold_a_credential_is_shown() {
-        let source = Arc::new(Source::new("f.yaml", "api_key: hunter2 ]\nb: ]\n", None));
+        let source = Arc::new(Source::new(
+            "f.yaml",
+            "api_key: hunter2 ]\nb: ]\n",
+            None,
+            Secrets::default(),
+        ));
         let list = vec![
             Diagnostic {
                 line: 2,

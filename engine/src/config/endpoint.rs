@@ -257,7 +257,7 @@ fn urls(section: &Section<'_>) -> Option<Vec<Address>> {
     Some(read)
 }
 
-fn address(field: &Field<'_>) -> Option<Address> {
+pub(super) fn address(field: &Field<'_>) -> Option<Address> {
     let text = field.scalar("a URL such as http://localhost:8000")?.text.trim();
     match Url::parse(text) {
         Ok(url) => {

@@ -49,13 +49,6 @@ impl EndpointType {
         }
     }
 
-    /// The type of this word, in any case.
-    pub(super) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(word))
-    }
-
     /// Where requests go, unless `endpoint.path` says something else.
     pub fn path(self) -> &'static str {
         match self {

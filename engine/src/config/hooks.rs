@@ -30,7 +30,9 @@ pub(super) fn reset_kv_cache(field: &Field<'_>) -> Option<ResetKvCache> {
     match switch(field, &RESET_KV_CACHE)? {
         Switch::On => Some(ResetKvCache::default()),
         Switch::With(section) => Some(ResetKvCache {
-            path: section.field("path").and_then(|path| hook_path(&path)),
+            path: section
+                .field("path")
+                .and_then(|path| hook_path(&path, "/reset_prefix_cache")),
             timeout_s: section
                 .field("timeout_seconds")
                 .and_then(|field| field.duration(Bounds::POSITIVE)),
@@ -45,8 +47,12 @@ pub(super) fn server_profiler(field: &Field<'_>) -> Option<ServerProfiler> {
     match switch(field, &SERVER_PROFILER)? {
         Switch::On => Some(ServerProfiler::default()),
         Switch::With(section) => Some(ServerProfiler {
-            start_path: section.field("start_path").and_then(|path| hook_path(&path)),
-            stop_path: section.field("stop_path").and_then(|path| hook_path(&path)),
+            start_path: section
+                .field("start_path")
+                .and_then(|path| hook_path(&path, "/start_profile")),
+            stop_path: section
+                .field("stop_path")
+                .and_then(|path| hook_path(&path, "/stop_profile")),
             timeout_s: section
                 .field("timeout_seconds")
                 .and_then(|field| field.duration(Bounds::POSITIVE)),
@@ -82,12 +88,12 @@ fn switch<'t>(field: &Field<'t>, schema: &'static Schema) -> Option<Switch<'t>> 
 }
 
 /// A path that stays on the server it is joined to, however a client resolves it.
-fn hook_path(field: &Field<'_>) -> Option<String> {
+fn hook_path(field: &Field<'_>, example: &str) -> Option<String> {
     let path = field.scalar("a path that starts with `/`")?.text.as_str();
     match hook_path_fault(path) {
         None => Some(path.to_owned()),
         Some(fault) => {
-            field.mistake(&format!("a path on the server, such as /reset_prefix_cache; {fault}"));
+            field.mistake(&format!("a path on the server, such as {example}; {fault}"));
             None
         }
     }

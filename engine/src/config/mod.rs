@@ -11,6 +11,7 @@
 
 mod adaptive;
 mod address;
+mod base64;
 mod dataset;
 mod dataset_file;
 mod decode;
@@ -22,6 +23,7 @@ mod flags;
 mod free;
 mod headers;
 mod hooks;
+mod jinja;
 mod json_schema;
 mod limits;
 mod merge;
@@ -37,12 +39,15 @@ mod readiness;
 mod scalar;
 mod schema;
 mod secret;
+mod secrets;
 mod server_preset;
 mod slos;
+mod source;
 mod span;
 mod substitute;
 mod suite;
 mod sweep;
+mod telemetry;
 mod template;
 mod tree;
 mod url;
@@ -75,13 +80,16 @@ pub use slos::{METRICS_OF_NO_REQUEST, SLO_METRICS, Slo};
 pub use substitute::Environment;
 pub use suite::{Suite, Variation, load_suite, load_suite_with, parse_suite, parse_suite_with, suite_of_flags};
 pub use sweep::{IterationOrder, Sweep};
+pub use telemetry::{GpuTelemetry, MetricsFormat, ServerMetrics, Telemetry};
 pub use tree::Position;
 pub use url::Url;
 
+pub(crate) use base64::base64;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub use secret::redact_url;
-pub(crate) use secret::{REDACTED, is_credential_name};
+pub(crate) use secret::{REDACTED, is_credential_header, masked};
+pub use secrets::Secrets;
 pub(crate) use url::Scheme;
 
 use adaptive::Judged;
@@ -109,6 +117,8 @@ pub struct Config {
     pub phases: Vec<Phase>,
     /// What is written.
     pub artifacts: Artifacts,
+    /// What is read from the server and its GPUs while the load runs.
+    pub telemetry: Telemetry,
     /// What makes a request good; empty: nothing is judged.
     pub slos: Vec<Slo>,
     /// How progress shows.
@@ -117,6 +127,8 @@ pub struct Config {
     pub tokenizer: Option<String>,
     /// Advice about the file itself, one line each.
     pub warnings: Vec<String>,
+    /// Its credentials, to be masked in everything that leaves the process.
+    pub(crate) secrets: Secrets,
 }
 
 impl Config {
@@ -140,12 +152,21 @@ pub fn parse(file: &str, bytes: &[u8], environment: &Environment<'_>) -> Result<
     parse_suite(file, bytes, environment)?.into_single()
 }
 
+/// Seconds of a duration above zero, written as in a file: 30, 30s, 500ms, 2m, 1h30m.
+///
+/// # Errors
+/// What is allowed.
+pub fn positive_duration(text: &str) -> Result<f64, String> {
+    decode::Bounds::POSITIVE.duration(text)
+}
+
 struct Body {
     models: Vec<String>,
     endpoint: Endpoint,
     dataset: Dataset,
     phases: Vec<Phase>,
     artifacts: Artifacts,
+    telemetry: Telemetry,
     slos: Vec<Slo>,
     ui: Option<Ui>,
     tokenizer: Option<String>,
@@ -246,13 +267,14 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
     let ui = output::ui(section);
     let tokenizer = output::tokenizer(section);
     output::logging(section);
-    output::telemetry(section);
+    let telemetry = telemetry::decode(section);
     Some(Body {
         models,
         endpoint: endpoint?,
         dataset: dataset?,
         phases,
         artifacts,
+        telemetry,
         slos,
         ui,
         tokenizer,

@@ -1,12 +1,12 @@
-//! What comes out of a run and how it shows: artifacts, runtime, tokenizer, logging, and the telemetry that is not there yet.
+//! What comes out of a run and how it shows: artifacts, runtime, tokenizer, logging.
 
-use super::decode::{Field, Section};
+use super::decode::{Bounds, Field, Section};
 use super::scalar;
-use super::schema::{ARTIFACTS, GPU_TELEMETRY, LOGGING, NETWORK_LATENCY, RUNTIME, SERVER_METRICS, Schema, TOKENIZER};
+use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
 use super::tree::Value;
 
 /// `benchmark.artifacts`, as written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Artifacts {
     /// Directory, relative to the current one.
     pub dir: Option<String>,
@@ -16,6 +16,8 @@ pub struct Artifacts {
     pub summary: Option<bool>,
     /// Whether per-request records are written.
     pub records: Option<bool>,
+    /// Seconds of each slice of the run that has figures of its own.
+    pub slice_duration_s: Option<f64>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
 }
@@ -59,6 +61,9 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
+        slice_duration_s: section
+            .field("slice_duration")
+            .and_then(|field| field.duration(Bounds::POSITIVE)),
     }
 }
 
@@ -128,38 +133,5 @@ pub(super) fn logging(benchmark: &Section<'_>) {
             &[("info", ())],
             &["trace", "debug", "notice", "warning", "success", "error", "critical"],
         );
-    }
-}
-
-/// The three kinds of telemetry: fine while off.
-pub(super) fn telemetry(benchmark: &Section<'_>) {
-    // The peer scrapes unless told otherwise, so a mapping without `enabled` asks for it; its latency probe is opt-in.
-    check_off(benchmark, "server_metrics", &SERVER_METRICS, true);
-    check_off(benchmark, "gpu_telemetry", &GPU_TELEMETRY, true);
-    check_off(benchmark, "network_latency", &NETWORK_LATENCY, false);
-}
-
-fn check_off(benchmark: &Section<'_>, key: &'static str, schema: &'static Schema, default: bool) {
-    let Some(field) = benchmark.field(key) else { return };
-    let enabled = match &field.node.value {
-        Value::Faulty => return,
-        Value::Scalar(scalar) => scalar::boolean(&scalar.text).unwrap_or(true),
-        Value::Sequence(_) => {
-            field.mistake(&format!("false, or a mapping with the keys {}", schema.keys.join(", ")));
-            return;
-        }
-        Value::Mapping(_) => {
-            let Some(section) = field.section(schema) else { return };
-            match section.field("enabled") {
-                None => default,
-                Some(enabled) => match enabled.boolean() {
-                    Some(enabled) => enabled,
-                    None => return,
-                },
-            }
-        }
-    };
-    if enabled {
-        field.refuse(&format!("`{key}`"), "write false or remove the key");
     }
 }

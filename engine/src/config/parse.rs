@@ -17,6 +17,8 @@ const MAX_DEPTH: usize = 128;
 const MAX_KEY: usize = 256;
 /// Most values in a document, aliases and merge keys counted each time they occur.
 const MAX_NODES: usize = 200_000;
+/// Most bytes of text in a document, counted the same way: an alias of a long text costs its length each time it is read.
+const MAX_TEXT: usize = 4 * MAX_BYTES;
 
 /// Reads bytes as UTF-8 text without its byte order mark. `None` after a report.
 pub(super) fn decode_text<'a>(bytes: &'a [u8], sink: &Sink) -> Option<&'a str> {
@@ -70,6 +72,7 @@ pub(super) fn parse(text: &str, environment: &Environment<'_>, sink: &Sink) -> O
         stack: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
+        bytes: 0,
         root: None,
     };
     let mut parser = Parser::new_from_str(text);
@@ -175,6 +178,7 @@ struct Builder<'a> {
     /// Finished nodes by anchor. An anchor that is still open is missing, which is how cycles show.
     anchors: HashMap<usize, Rc<Node>>,
     nodes: usize,
+    bytes: usize,
     root: Option<Rc<Node>>,
 }
 
@@ -190,14 +194,9 @@ impl Builder<'_> {
                 };
                 let style = check_tag(tag.as_deref(), "str")?.map_or(style, |()| Style::Quoted);
                 let value = self.scalar(text.into_owned(), style, position(span.start));
-                let node = Node {
-                    start: position(span.start),
-                    end: position(span.end),
-                    size: 1,
-                    height: 1,
-                    value,
-                };
-                self.finish(Rc::new(node), anchor, 1)
+                let node = Node::new(position(span.start), position(span.end), value);
+                let bytes = node.bytes;
+                self.finish(node, anchor, (1, bytes))
             }
             Event::SequenceStart(anchor, tag) => {
                 check_tag(tag.as_deref(), "seq")?;
@@ -217,8 +216,8 @@ impl Builder<'_> {
                         "found an alias inside its own anchor; allowed: an alias to a value that has ended".into(),
                     );
                 };
-                let size = node.size;
-                self.finish(node, 0, size)
+                let added = (node.size, node.bytes);
+                self.finish(node, 0, added)
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
                 Ok(())
@@ -276,21 +275,7 @@ impl Builder<'_> {
             Content::Sequence(items) => Value::Sequence(items),
             Content::Mapping(mapping) => Value::Mapping(self.merge(mapping)?),
         };
-        let children: Vec<&Rc<Node>> = match &value {
-            Value::Sequence(items) => items.iter().collect(),
-            Value::Mapping(entries) => entries.iter().map(|entry| &entry.value).collect(),
-            Value::Scalar(_) | Value::Faulty => Vec::new(),
-        };
-        let size = 1 + children.iter().map(|child| child.size).sum::<usize>();
-        let height = 1 + children.iter().map(|child| child.height).max().unwrap_or(0);
-        let node = Node {
-            start: open.start,
-            end,
-            size,
-            height,
-            value,
-        };
-        self.finish(Rc::new(node), open.anchor, 1)
+        self.finish(Node::new(open.start, end, value), open.anchor, (1, 0))
     }
 
     /// Own keys, then those of `<<` that are not there yet; an earlier mapping of a `<<` list wins over a later one.
@@ -321,7 +306,7 @@ impl Builder<'_> {
                     if seen.contains_key(&entry.key) {
                         continue;
                     }
-                    self.count(entry.value.size)?;
+                    self.count((entry.value.size, entry.key.len() + entry.value.bytes))?;
                     seen.insert(entry.key.clone(), entry.key_at);
                     let (key, value) = (entry.key.clone(), Rc::clone(&entry.value));
                     entries.push(Entry {
@@ -336,19 +321,25 @@ impl Builder<'_> {
         Ok(entries)
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), String> {
+    /// Counts values and bytes of text that come to the document.
+    fn count(&mut self, (nodes, bytes): (usize, usize)) -> Result<(), String> {
         self.nodes = self.nodes.saturating_add(nodes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        let told = |what: String| {
+            format!("found more than {what} once aliases and references are followed; allowed: at most {what}")
+        };
         if self.nodes > MAX_NODES {
-            return Err(format!(
-                "found more than {MAX_NODES} values once aliases are followed; allowed: at most {MAX_NODES}"
-            ));
+            return Err(told(format!("{MAX_NODES} values")));
+        }
+        if self.bytes > MAX_TEXT {
+            return Err(told(format!("{MAX_TEXT} bytes of text")));
         }
         Ok(())
     }
 
-    /// Hands a finished node to the collection around it. `new_nodes` is what it adds to the document.
-    fn finish(&mut self, node: Rc<Node>, anchor: usize, new_nodes: usize) -> Result<(), String> {
-        self.count(new_nodes)?;
+    /// Hands a finished node to the collection around it. `added` is what it adds to the document, values and bytes.
+    fn finish(&mut self, node: Rc<Node>, anchor: usize, added: (usize, usize)) -> Result<(), String> {
+        self.count(added)?;
         if self.stack.len() + node.height > MAX_DEPTH {
             return Err(format!(
                 "found values nested more than {MAX_DEPTH} deep; allowed: at most {MAX_DEPTH} levels"
@@ -367,7 +358,13 @@ impl Builder<'_> {
                 items.push(node);
                 None
             }
-            Some(Content::Mapping(mapping)) => mapping.accept(node)?,
+            Some(Content::Mapping(mapping)) => {
+                if let Some((_, _, KeyRole::Duplicate)) = &mapping.key {
+                    // The tree will not have it, so nobody else can tell whether it is a credential.
+                    self.sink.hide(node.start, node.end);
+                }
+                mapping.accept(node)?
+            }
         };
         if let Some(first) = first {
             let message = format!(

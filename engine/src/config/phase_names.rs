@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decode::Section;
+use super::decode::{Field, Section};
 use super::diagnostic::{Sink, quote};
 use super::phases::PhaseKind;
 use super::schema::nearest;
@@ -21,12 +21,18 @@ pub(super) struct Identity<'t> {
     pub(super) name: Option<(Position, Cow<'t, str>)>,
     /// Path of the name for messages.
     path: String,
+    /// Whether the name stands inside its phase. A name that a sweep gives does not.
+    is_own: bool,
     /// The kind, written or inferred.
     pub(super) kind: Option<PhaseKind>,
 }
 
 /// Reads `name` and `kind` of a phase. `prefill` is what a short form says when they are not written.
-pub(super) fn identity<'t>(section: &Section<'t>, prefill: Option<(&'static str, PhaseKind)>) -> Identity<'t> {
+pub(super) fn identity<'t>(
+    phase: &Field<'t>,
+    section: &Section<'t>,
+    prefill: Option<(&'static str, PhaseKind)>,
+) -> Identity<'t> {
     let field = match prefill {
         Some(_) => section.field("name"),
         None => section.required("name", "give the phase a unique name"),
@@ -46,6 +52,8 @@ pub(super) fn identity<'t>(section: &Section<'t>, prefill: Option<(&'static str,
         None => None,
     };
     let name = match (field, prefill) {
+        // A name that came with a merge key is right where it stands: the phase that took it needs its own.
+        (Some(_), _) if section.is_merged("name") => name.map(|name| (section.start, Cow::Borrowed(name))),
         (Some(field), _) => name.map(|name| (field.node.start, Cow::Borrowed(name))),
         (None, Some((name, _))) => Some((section.start, Cow::Borrowed(name))),
         (None, None) => None,
@@ -69,7 +77,13 @@ pub(super) fn identity<'t>(section: &Section<'t>, prefill: Option<(&'static str,
             section.report(key, message);
         }
     }
-    Identity { name, path, kind }
+    let is_within = |at: &Position| (phase.node.start..=phase.node.end).contains(at);
+    Identity {
+        is_own: name.as_ref().is_some_and(|(at, _)| is_within(at)),
+        name,
+        path,
+        kind,
+    }
 }
 
 /// The kind of a canonical name; custom names must say it.
@@ -114,21 +128,26 @@ fn name_fault(name: &str) -> Option<String> {
 
 /// Rules over all phases: names unique ignoring case, and something to measure.
 pub(super) fn check_workflow(identities: &[Option<Identity<'_>>], list: Position, sink: &Sink) {
-    let mut seen: HashMap<String, Position> = HashMap::new();
+    let mut seen: HashMap<String, &Identity<'_>> = HashMap::new();
     for identity in identities.iter().flatten() {
-        let Some((at, name)) = &identity.name else { continue };
-        match seen.get(&name.to_ascii_lowercase()) {
-            Some(first) => {
-                let message = format!(
-                    "found {}; a phase of this name is on {} already, and names must differ in more than case",
-                    quote(name),
-                    first.told()
-                );
-                sink.report(*at, &identity.path, message);
-            }
-            None => {
-                seen.insert(name.to_ascii_lowercase(), *at);
-            }
+        let Some((_, name)) = &identity.name else { continue };
+        let Some(first) = seen.get(&name.to_ascii_lowercase()) else {
+            seen.insert(name.to_ascii_lowercase(), identity);
+            continue;
+        };
+        // The later one is wrong, unless only the earlier one was renamed from elsewhere.
+        let (wrong, other) = if identity.is_own && !first.is_own {
+            (*first, identity)
+        } else {
+            (identity, *first)
+        };
+        if let (Some((at, name)), Some((taken, _))) = (&wrong.name, &other.name) {
+            let message = format!(
+                "found {}; a phase of this name is on {} already, and names must differ in more than case",
+                quote(name),
+                taken.told()
+            );
+            sink.report(*at, &wrong.path, message);
         }
     }
     // A phase whose kind could not be read may be the one that measures.

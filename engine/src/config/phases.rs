@@ -187,9 +187,16 @@ pub(super) fn decode(benchmark: &Section<'_>, judged: Judged) -> Vec<Phase> {
             None => return Vec::new(),
         },
         None if benchmark.has("profiling") || benchmark.has("warmup") => {
-            let Some(profiling) =
-                benchmark.required("profiling", "`warmup` alone measures nothing; add a profiling phase")
-            else {
+            let Some(profiling) = benchmark.field("profiling") else {
+                if !benchmark.is_accounted_for("profiling") {
+                    let advice = "this phase alone measures nothing; add `profiling`, as in profiling: {type: concurrency, requests: 100}";
+                    let key = if benchmark.has("profiling") {
+                        "profiling"
+                    } else {
+                        "warmup"
+                    };
+                    benchmark.report(key, advice);
+                }
                 return Vec::new();
             };
             let warmup = benchmark.field("warmup").map(|field| (field, Some(WARMUP)));
@@ -273,7 +280,7 @@ fn one<'t>(
     let Some(section) = field.section(&PHASE) else {
         return (None, None);
     };
-    let identity = phase_names::identity(&section, prefill.map(|prefill| (prefill.name, prefill.kind)));
+    let identity = phase_names::identity(field, &section, prefill.map(|prefill| (prefill.name, prefill.kind)));
     if let (Some(flag), Some(kind)) = (section.field("exclude_from_results"), identity.kind)
         && let Some(excluded) = flag.boolean()
         && excluded != (kind == PhaseKind::Warmup)

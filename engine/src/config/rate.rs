@@ -162,6 +162,7 @@ fn read(path: &str) -> Result<Vec<RatePoint>, String> {
 fn check_count(count: usize) -> Result<(), String> {
     match count {
         2..=MAX_POINTS => Ok(()),
+        1 => Err(format!("found 1 point; allowed: from 2 to {MAX_POINTS}")),
         _ => Err(format!("found {count} points; allowed: from 2 to {MAX_POINTS}")),
     }
 }

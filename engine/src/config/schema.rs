@@ -2,6 +2,8 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
+
 /// A kind of mapping in the file.
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -21,12 +23,12 @@ pub(super) struct Refused {
     pub(super) harmless: &'static [&'static str],
 }
 
-const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refused {
+pub(super) const fn refused(key: &'static str, harmless: &'static [&'static str]) -> Refused {
     Refused { key, harmless }
 }
 
 const OFF: &[&str] = &["false", "no", "off"];
-const NEVER: &[&str] = &[];
+pub(super) const NEVER: &[&str] = &[];
 const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
@@ -384,10 +386,9 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records", "raw"],
+    keys: &["dir", "prefix", "summary", "records", "raw", "slice_duration"],
     refused: &[
         refused("trace", OFF),
-        refused("slice_duration", NEVER),
         refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
@@ -427,29 +428,8 @@ pub(super) static LOGGING: Schema = Schema {
     refused: &[],
 };
 
-/// `server_metrics` while it is off: the other keys then ask for nothing.
-pub(super) static SERVER_METRICS: Schema = Schema {
-    place: "benchmark.server_metrics",
-    keys: &["enabled", "url", "urls", "formats", "discovery"],
-    refused: &[],
-};
-
-/// `gpu_telemetry` while it is off.
-pub(super) static GPU_TELEMETRY: Schema = Schema {
-    place: "benchmark.gpu_telemetry",
-    keys: &["enabled", "url", "urls", "metrics_file", "collector", "mode"],
-    refused: &[],
-};
-
-/// `network_latency` while it is off.
-pub(super) static NETWORK_LATENCY: Schema = Schema {
-    place: "benchmark.network_latency",
-    keys: &["enabled", "ping_interval", "mean_ms"],
-    refused: &[],
-};
-
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 23] = [
+static ALL: [&Schema; 24] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -471,6 +451,7 @@ static ALL: [&Schema; 23] = [
     &TOKENIZER,
     &LOGGING,
     &SERVER_METRICS,
+    &DISCOVERY,
     &GPU_TELEMETRY,
     &NETWORK_LATENCY,
 ];

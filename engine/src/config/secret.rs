@@ -1,5 +1,8 @@
-//! What must never be shown: credentials in keys, headers and URLs.
+//! What must never be shown: credentials in keys, headers and URLs, told by their names here and by their values in [`secrets`](super::secrets).
 
+use serde_json::Value as Json;
+
+use super::schema::{nearest, snake_case};
 use super::tree::{Node, Position, Value};
 
 /// What stands in place of a secret, in messages and in artifacts.
@@ -21,14 +24,56 @@ const CREDENTIAL_ENDINGS: [&str; 11] = [
     "credentials",
 ];
 
-/// Whether a key or header of this name holds a credential.
-pub(crate) fn is_credential_name(name: &str) -> bool {
-    let bare: String = name
-        .chars()
+/// Further endings of header names and parameters of queries: there a key is what unlocks.
+const KEY_ENDINGS: [&str; 4] = ["key", "signature", "sig", "jwt"];
+
+fn bare(name: &str) -> String {
+    name.chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|c| c.to_ascii_lowercase())
-        .collect();
-    CREDENTIAL_ENDINGS.iter().any(|ending| bare.ends_with(ending))
+        .collect()
+}
+
+/// Whether a key of this name holds a credential.
+pub(crate) fn is_credential_name(name: &str) -> bool {
+    let bare = bare(name);
+    // `time_to_first_token` and its like are metrics.
+    !bare.starts_with("timeto") && CREDENTIAL_ENDINGS.iter().any(|ending| bare.ends_with(ending))
+}
+
+/// Whether a header or a parameter of a query of this name holds a credential.
+pub(crate) fn is_credential_header(name: &str) -> bool {
+    let bare = bare(name);
+    let mut endings = CREDENTIAL_ENDINGS.iter().chain(&KEY_ENDINGS);
+    endings.any(|ending| bare.ends_with(ending))
+}
+
+/// Whether a value with this path is shown to nobody. Names of headers are anyone's choice, so none of their values is taken for harmless.
+pub(super) fn is_secret_path(path: &str) -> bool {
+    path.contains(".headers.") || path.split('.').any(is_credential_name)
+}
+
+/// Whether a key was probably meant to be one that holds a credential.
+fn is_near_credential(key: &str) -> bool {
+    nearest(&snake_case(key), ["api_key", "authorization"]).is_some()
+}
+
+/// A value without what its keys tell to be a credential.
+pub(crate) fn masked(value: Json) -> Json {
+    match value {
+        Json::Object(object) => Json::Object(
+            object
+                .into_iter()
+                .map(|(key, value)| match value {
+                    Json::Null => (key, Json::Null),
+                    _ if is_credential_name(&key) => (key, Json::from(REDACTED)),
+                    value => (key, masked(value)),
+                })
+                .collect(),
+        ),
+        Json::Array(items) => Json::Array(items.into_iter().map(masked).collect()),
+        other => other,
+    }
 }
 
 /// A URL fit to be shown: user, password and credential parameters of the query are masked.
@@ -60,7 +105,7 @@ pub fn redact_url(url: &str) -> String {
     for (index, parameter) in query.split('&').enumerate() {
         shown.push(if index == 0 { '?' } else { '&' });
         match parameter.split_once('=') {
-            Some((name, _)) if is_credential_name(name) => {
+            Some((name, _)) if is_credential_header(name) => {
                 shown.push_str(name);
                 shown.push('=');
                 shown.push_str(REDACTED);
@@ -124,7 +169,11 @@ fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
         Value::Mapping(entries) => {
             for entry in entries {
                 // Names of headers are anyone's choice, so none of their values is taken for harmless.
-                let is_secret = secret || entry.key == "headers" || is_credential_name(&entry.key);
+                let is_secret = secret
+                    || entry.key == "headers"
+                    || is_credential_name(&entry.key)
+                    || is_near_credential(&entry.key)
+                    || is_secret_path(&entry.key);
                 collect(&entry.value, is_secret, found);
             }
         }
@@ -148,9 +197,13 @@ mod tests {
         ] {
             assert!(is_credential_name(name), "{name}");
         }
+        for name in ["Ocp-Apim-Subscription-Key", "key", "X-Signature", "sig"] {
+            assert!(is_credential_header(name) && !is_credential_name(name), "{name}");
+        }
         for name in [
             "use_server_token_count",
             "use_legacy_max_tokens",
+            "time_to_first_token",
             "tokenizer",
             "X-Trace",
             "max_tokens",

@@ -1,5 +1,6 @@
 //! A file as all the runs that it describes: one config for each variation of its sweep, and how often each runs.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -9,9 +10,10 @@ use serde_json::{Map, Value as Json};
 
 use super::decode::{Field, Section};
 use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
-use super::flags::{COMMAND_LINE, Flags, Overlaid, document};
+use super::flags::{COMMAND_LINE, Flags, Overlaid, credentials, document};
 use super::multi_run::{self, FailurePolicy, MultiRun};
 use super::schema::BENCHMARK;
+use super::secrets::Secrets;
 use super::server_preset::ServerPreset;
 use super::substitute::Environment;
 use super::sweep::{self, Draft, Sweep};
@@ -84,6 +86,12 @@ impl Suite {
             .try_for_each(|variation| variation.config.apply_preset(preset))
     }
 
+    /// The credentials of all variations.
+    pub fn secrets(&self) -> Secrets {
+        let all = self.variations.iter().map(|variation| &variation.config.secrets);
+        all.fold(self.source.secrets().clone(), |all, more| all.union(more))
+    }
+
     /// The first swept path that begins so.
     pub(crate) fn swept(&self, prefix: &str) -> Option<String> {
         let mut paths = self.variations.iter().flat_map(|variation| &variation.values);
@@ -145,7 +153,8 @@ pub fn load_suite_with(path: &Path, flags: &Flags) -> Result<Suite, Diagnostics>
 /// # Errors
 /// All mistakes of the flags.
 pub fn suite_of_flags(flags: &Flags) -> Result<Suite, Diagnostics> {
-    let source = Arc::new(Source::new(COMMAND_LINE, "", None));
+    let secrets = Secrets::of(&credentials(flags), []);
+    let source = Arc::new(Source::new(COMMAND_LINE, "", None, secrets));
     let root = document(flags);
     let input = Input {
         root: &root,
@@ -175,7 +184,16 @@ pub fn parse_suite_with(
 ) -> Result<Suite, Diagnostics> {
     let sink = Sink::default();
     let text = parse::decode_text(bytes, &sink);
-    let root = text.and_then(|text| parse::parse(text, environment, &sink));
+    // What a variable with the name of a credential holds is one wherever the file puts it.
+    let from_outside = RefCell::new(Vec::new());
+    let noted = |name: &str| {
+        let value = environment(name)?;
+        if secret::is_credential_header(name) {
+            from_outside.borrow_mut().push(value.clone());
+        }
+        Some(value)
+    };
+    let root = text.and_then(|text| parse::parse(text, &noted, &sink));
     let masks = root.as_deref().map(secret::find_masks).unwrap_or_default();
     if !masks.is_empty() {
         sink.warn(format!(
@@ -184,8 +202,18 @@ pub fn parse_suite_with(
             secret::REDACTED
         ));
     }
-    let secrets = root.as_deref().map(secret::find_secrets);
-    let source = Arc::new(Source::new(file, text.unwrap_or(""), secrets));
+    let places = root.as_deref().map(|root| {
+        let mut places = secret::find_secrets(root);
+        places.append(&mut sink.take_hidden());
+        places
+    });
+    let from_outside = from_outside.into_inner();
+    let secrets = match &root {
+        Some(root) => Secrets::of(root, from_outside),
+        None => Secrets::from_outside(from_outside),
+    };
+    let secrets = secrets.and(&credentials(flags));
+    let source = Arc::new(Source::new(file, text.unwrap_or(""), places, secrets));
     let input = root.as_ref().map(|root| Input {
         root,
         flags,
@@ -314,16 +342,22 @@ impl Reader<'_> {
         if let Some(field) = swept {
             self.note(draft, body.to_json().to_string(), field);
         }
-        let variables = match variables.map(|variables| variables.to_json()) {
-            Some(Json::Object(object)) => masked(object),
+        let secrets = self.source.secrets().and(&body);
+        let shown = |mut value: Json| {
+            secrets.redact_json(&mut value);
+            value
+        };
+        let variables = match variables.map(|variables| without_secrets(variables.to_json())) {
+            Some(Json::Object(object)) => object.into_iter().map(|(name, value)| (name, shown(value))).collect(),
             _ => Map::new(),
         };
+        let values = draft.values.iter().cloned();
         Some(Variation {
-            label: draft.label.clone(),
+            label: secrets.redact(&draft.label).into_owned(),
             directory: draft.directory.clone(),
-            values: draft.values.clone(),
+            values: values.map(|(path, value)| (path, shown(value))).collect(),
             variables,
-            config: config(read, Arc::clone(self.source), self.random_seed, warnings),
+            config: config(read, Arc::clone(self.source), self.random_seed, warnings, secrets),
         })
     }
 }
@@ -364,7 +398,13 @@ impl Reader<'_> {
     }
 }
 
-fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: Vec<String>) -> Config {
+fn config(
+    body: Body,
+    source: Arc<Source>,
+    random_seed: Option<u64>,
+    warnings: Vec<String>,
+    secrets: Secrets,
+) -> Config {
     Config {
         source,
         random_seed,
@@ -375,25 +415,24 @@ fn config(body: Body, source: Arc<Source>, random_seed: Option<u64>, warnings: V
         artifacts: body.artifacts,
         slos: body.slos,
         ui: body.ui,
+        telemetry: body.telemetry,
         tokenizer: body.tokenizer,
         warnings,
+        secrets,
     }
 }
 
-/// Variables whose names are those of credentials are shown to nobody.
-fn masked(object: Map<String, Json>) -> Map<String, Json> {
-    object
-        .into_iter()
-        .map(|(name, value)| {
-            let value = match value {
-                _ if secret::is_credential_name(&name) => Json::from(secret::REDACTED),
-                Json::String(text) => Json::from(secret::redact_url(&text)),
-                Json::Object(inner) => Json::Object(masked(inner)),
-                other => other,
-            };
-            (name, value)
-        })
-        .collect()
+/// A value without credentials in its keys and its URLs.
+fn without_secrets(value: Json) -> Json {
+    match secret::masked(value) {
+        Json::String(text) => Json::from(secret::redact_url(&text)),
+        Json::Object(object) => {
+            let shown = object.into_iter().map(|(name, value)| (name, without_secrets(value)));
+            Json::Object(shown.collect())
+        }
+        Json::Array(items) => items.into_iter().map(without_secrets).collect(),
+        other => other,
+    }
 }
 
 /// The mistakes of all variations: each told once, with a variation that makes it unless all do.

@@ -10,11 +10,15 @@ use super::diagnostic::quote;
 use super::merge::merge;
 use super::multi_run::{FailurePolicy, cooldown, failure_policy};
 use super::schema::{SCENARIO, SWEEP};
-use super::secret::{REDACTED, is_credential_name, redact_url};
+use super::secret::{REDACTED, is_secret_path, masked, redact_url};
 use super::tree::{Node, Position, Value};
 
 /// Most variations of one sweep: each is checked before any load.
 const MAX_VARIATIONS: usize = 10_000;
+/// Most parameters of a sweep.
+const MAX_PARAMETERS: usize = 100;
+/// Most bytes of all variations together: each has a copy of the config.
+const MAX_WEIGHT: usize = 512 << 20;
 
 /// What a sweep says beside its variations.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,6 +178,14 @@ pub(super) fn decode(field: &Field<'_>, body: &Rc<Node>) -> Option<(Sweep, Optio
             let advice = "name what varies, as in parameters: {phases.profiling.concurrency: [1, 2, 4]}";
             let parameters = section.required(wanted, advice)?;
             let lists = lists(&parameters, body)?;
+            let count = match kind {
+                Kind::Grid => lists
+                    .iter()
+                    .fold(1, |count: usize, list| count.saturating_mul(list.len())),
+                _ => lists.first().map_or(0, Vec::len),
+            };
+            let heaviest = |list: &Vec<Change>| list.iter().map(|change| change.value.weight()).max();
+            check_weight(&parameters, count, body, lists.iter().filter_map(heaviest).sum())?;
             let drafts = if kind == Kind::Grid {
                 grid(&parameters, &lists)
             } else {
@@ -185,8 +197,32 @@ pub(super) fn decode(field: &Field<'_>, body: &Rc<Node>) -> Option<(Sweep, Optio
     Some((sweep, policy, drafts))
 }
 
+/// Reports more variations than fit into memory. `varied` is what one of them adds to the config.
+fn check_weight(field: &Field<'_>, count: usize, body: &Node, varied: usize) -> Option<()> {
+    let each = body.weight().saturating_add(varied);
+    // Too many of them is reported as such.
+    if count <= MAX_VARIATIONS && count.saturating_mul(each) > MAX_WEIGHT {
+        field.report(format!(
+            "found {count} variations of a config of {} KiB; allowed: at most {} MiB for all of them; put long lists into files, or split the sweep",
+            each >> 10,
+            MAX_WEIGHT >> 20
+        ));
+        return None;
+    }
+    Some(())
+}
+
 /// The lists of values in the order of their full paths.
 fn lists(parameters: &Field<'_>, body: &Node) -> Option<Vec<Vec<Change>>> {
+    if let Value::Mapping(entries) = &parameters.node.value
+        && entries.len() > MAX_PARAMETERS
+    {
+        parameters.report(format!(
+            "found {} parameters; allowed: at most {MAX_PARAMETERS}",
+            entries.len()
+        ));
+        return None;
+    }
     let mut good = true;
     let mut lists: Vec<Vec<Change>> = Vec::new();
     for (key, at, field) in parameters.free_entries("a mapping from paths to lists of values")? {
@@ -303,19 +339,15 @@ fn zip(parameters: &Field<'_>, lists: &[Vec<Change>]) -> Option<Vec<Vec<Change>>
     Some((0..lengths[0]).map(row).collect())
 }
 
-/// Whether values of this path are shown to nobody.
-fn is_secret(path: &str) -> bool {
-    path.contains(".headers.") || path.split('.').any(is_credential_name)
-}
-
 /// A value as labels and artifacts show it.
 fn shown(change: &Change) -> Json {
-    if is_secret(&change.path) {
+    let is_headers = change.path.ends_with(".headers");
+    if is_headers || is_secret_path(&change.path) {
         return Json::String(REDACTED.into());
     }
     match change.value.to_json() {
         Json::String(text) => Json::String(redact_url(&text)),
-        value => value,
+        value => masked(value),
     }
 }
 
@@ -378,7 +410,7 @@ fn directories(rows: &[Vec<Change>]) -> Vec<String> {
             let parts: Vec<&str> = change.path.split('.').collect();
             let leaf = parts[parts.len().saturating_sub(depth)..].join(".");
             let value = shown(change);
-            let is_text = !is_secret(&change.path) && !value.is_array() && !value.is_object();
+            let is_text = !is_secret_path(&change.path) && !value.is_array() && !value.is_object();
             // What has no short text is told apart by its place in the list.
             let value = if is_text {
                 text_of(&value)
@@ -423,6 +455,7 @@ fn scenarios(runs: &Field<'_>, body: &Rc<Node>) -> Option<Vec<Draft>> {
         runs.mistake(&format!("from 1 to {MAX_VARIATIONS} scenarios"));
         return None;
     }
+    check_weight(runs, items.len(), body, runs.node.weight() / items.len())?;
     let mut drafts: Vec<Draft> = Vec::new();
     let mut good = true;
     for (index, item) in items.enumerate() {
@@ -434,7 +467,12 @@ fn scenarios(runs: &Field<'_>, body: &Rc<Node>) -> Option<Vec<Draft>> {
             .iter()
             .find(|other| other.directory.eq_ignore_ascii_case(&draft.directory));
         if let Some(twin) = twin {
-            item.report(format!(
+            let named = item.node.get("name").map(|node| Field {
+                node,
+                path: format!("{}.name", item.path),
+                sink: item.sink,
+            });
+            named.as_ref().unwrap_or(&item).report(format!(
                 "found the name {} a second time; the scenario on {} has it, and names must differ in more than case",
                 quote(&draft.label),
                 twin.at.told()

@@ -3,20 +3,24 @@
 //! A template may use values that are templates themselves, in any order; only a circle has no value. The result is read as the field reads any
 //! plain value.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use minijinja::{Environment, Error, UndefinedBehavior};
 use serde_json::{Map, Value as Json};
 
 use super::address::{Step, set};
-use super::diagnostic::{Sink, quote};
+use super::diagnostic::{Sink, quote, visible};
+use super::jinja::{Fault, Language, Names};
 use super::parse::MAX_BYTES;
-use super::tree::{Node, Position, Scalar, Style, Value};
+use super::secret::{REDACTED, is_secret_path};
+use super::tree::{Node, Position, Scalar, Style, Value, entry_of};
 
 /// Most templates in a file: each pass over them builds their context anew.
 const MAX_TEMPLATES: usize = 1_000;
-/// Most steps of one template, so that a loop ends.
-const FUEL: u64 = 100_000;
+/// Most templates of a circle that a message names.
+const MAX_TOLD: usize = 8;
+/// Longest chain of templates that use one another: each link is a pass over the document.
+const MAX_CHAIN: usize = 32;
 /// Keys whose values are templates of something else.
 const FOREIGN: [&str; 3] = ["template", "body", "payload_template"];
 
@@ -40,6 +44,7 @@ struct Pending {
     /// What it uses.
     uses: Vec<String>,
     at: Position,
+    end: Position,
     text: String,
 }
 
@@ -65,97 +70,185 @@ pub(super) fn render(
         return (document.body, document.variables);
     }
     if pending.len() > MAX_TEMPLATES {
-        let message = format!("found {} templates; allowed: at most {MAX_TEMPLATES}", pending.len());
+        let message = format!("found more than {MAX_TEMPLATES} templates; allowed: at most {MAX_TEMPLATES}");
         sink.report(pending[MAX_TEMPLATES].at, &pending[MAX_TEMPLATES].path, message);
         return (document.body, document.variables);
     }
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    pending.retain_mut(|template| match environment.template_from_str(&template.text) {
-        Ok(parsed) => {
-            template.uses = parsed.undeclared_variables(true).into_iter().collect();
+    let language = Language::new();
+    pending.retain_mut(|template| match language.uses(&template.text) {
+        Ok(uses) => {
+            template.uses = uses;
             true
         }
-        Err(error) => {
-            let message = format!("found a template that cannot be read: {}; allowed: {{{{ name }}}} with names of `variables` or of the file", told(&error));
-            sink.report(template.at, &template.path, message);
+        Err(fault) => {
+            let message = format!(
+                "found a template that cannot be read: {}; allowed: {{{{ name }}}} with names of `variables` or of the file",
+                fault.reason
+            );
+            sink.report(template.place_of(&fault), &template.path, message);
             document.put(template, Value::Faulty);
             false
         }
     });
-    while !pending.is_empty() {
-        let (ready, waiting): (Vec<Pending>, Vec<Pending>) = {
-            let is_ready: Vec<bool> = pending.iter().map(|template| !waits(template, &pending)).collect();
-            let mut is_ready = is_ready.into_iter();
-            pending.into_iter().partition(|_| is_ready.next() == Some(true))
-        };
+    // All templates together may grow to what a file may have.
+    let mut room = MAX_BYTES;
+    for _ in 0..MAX_CHAIN {
+        let index = Index::new(&pending);
+        let is_ready: Vec<bool> = pending.iter().map(|template| index.needs(template).is_none()).collect();
+        let mut is_ready = is_ready.into_iter();
+        let (ready, waiting): (Vec<Pending>, Vec<Pending>) =
+            pending.into_iter().partition(|_| is_ready.next() == Some(true));
+        pending = waiting;
         if ready.is_empty() {
-            for template in &waiting {
-                let message = format!(
-                    "found {}, which needs its own value; break the circle",
-                    quote(&template.text)
-                );
-                sink.report(template.at, &template.path, message);
-                document.put(template, Value::Faulty);
-            }
             break;
         }
-        let context = minijinja::Value::from(minijinja::value::Serde(document.context()));
-        for template in &ready {
-            let value = match environment.render_str(&template.text, context.clone()) {
-                Ok(text) if text.len() <= MAX_BYTES => Value::Scalar(Scalar {
-                    text,
-                    style: Style::Substituted,
-                }),
+        let names = Names::new(document.context());
+        let fill = |template: &Pending| {
+            let value = match language.fill(&template.text, &names, room) {
                 Ok(text) => {
-                    let message = format!(
-                        "found a template of {} bytes once it is filled in; allowed: at most {MAX_BYTES}",
-                        text.len()
-                    );
-                    sink.report(template.at, &template.path, message);
-                    Value::Faulty
+                    room -= text.len();
+                    Value::Scalar(Scalar {
+                        text,
+                        style: Style::Substituted,
+                    })
                 }
-                Err(error) => {
+                Err(fault) => {
                     let message = format!(
                         "cannot fill in {}: {}; allowed: names of `variables` or of the file",
-                        quote(&template.text),
-                        told(&error)
+                        template.shown(),
+                        fault.reason
                     );
-                    sink.report(template.at, &template.path, message);
+                    sink.report(template.place_of(&fault), &template.path, message);
                     Value::Faulty
                 }
             };
-            document.put(template, value);
-        }
-        pending = waiting;
+            Node::new(template.at, template.at, value)
+        };
+        let values: Vec<Rc<Node>> = ready.iter().map(fill).collect();
+        document.put_all(&ready, &values);
+    }
+    if !pending.is_empty() {
+        report_waiting(&pending, sink);
+        pending
+            .iter()
+            .for_each(|template| document.put(template, Value::Faulty));
     }
     (document.body, document.variables)
 }
 
-/// Whether a template uses another one that has no value yet, itself included.
-fn waits(template: &Pending, pending: &[Pending]) -> bool {
-    let within = |inner: &str, outer: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    template.uses.iter().any(|used| {
-        let names = pending.iter().flat_map(|other| &other.names);
-        names.into_iter().any(|name| within(used, name) || within(name, used))
-    })
+/// Says why templates wait for ever: each circle once, at its first template. Others wait for one of a circle, and nothing is said of them.
+fn report_waiting(waiting: &[Pending], sink: &Sink) {
+    let index = Index::new(waiting);
+    let mut is_told = vec![false; waiting.len()];
+    let mut has_circle = false;
+    for start in 0..waiting.len() {
+        let mut walk = Vec::new();
+        let mut next = Some(start);
+        // Every template here waits for another, so that a walk meets itself, or a chain ends that is too long.
+        while let Some(at) = next.filter(|at| !walk.contains(at) && !is_told[*at]) {
+            walk.push(at);
+            next = index.needs(&waiting[at]);
+        }
+        let circle = next.and_then(|at| walk.iter().position(|&walked| walked == at));
+        for &at in &walk {
+            is_told[at] = true;
+        }
+        let Some(circle) = circle.map(|from| &walk[from..]) else {
+            continue;
+        };
+        has_circle = true;
+        let first = circle.iter().enumerate().min_by_key(|&(_, &at)| (waiting[at].at, at));
+        let (offset, &at) = first.expect("a circle has a template");
+        let template = &waiting[at];
+        let turn = circle.iter().cycle().skip(offset).take(circle.len().min(MAX_TOLD));
+        let mut way: Vec<String> = turn.map(|&at| visible(&waiting[at].path)).collect();
+        if circle.len() > MAX_TOLD {
+            way.push("...".to_owned());
+        }
+        way.push(visible(&template.path));
+        let message = format!(
+            "found {}, which needs its own value ({}); break the circle",
+            template.shown(),
+            way.join(" -> ")
+        );
+        sink.report(template.at, &template.path, message);
+    }
+    if !has_circle {
+        let template = &waiting[0];
+        let message = format!(
+            "found a chain of more than {MAX_CHAIN} templates that use one another, {} among them; allowed: at most {MAX_CHAIN}",
+            template.shown()
+        );
+        sink.report(template.at, &template.path, message);
+    }
 }
 
-/// An error without the engine's own decoration.
-fn told(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
+/// Templates without a value by what may be called by name: themselves, and what is around them.
+struct Index<'t> {
+    names: HashMap<&'t str, usize>,
+    around: HashMap<&'t str, usize>,
+}
+
+impl<'t> Index<'t> {
+    fn new(pending: &'t [Pending]) -> Self {
+        let (mut names, mut around) = (HashMap::new(), HashMap::new());
+        for (at, template) in pending.iter().enumerate() {
+            for name in &template.names {
+                names.entry(name.as_str()).or_insert(at);
+                for (dot, _) in name.match_indices('.') {
+                    around.entry(&name[..dot]).or_insert(at);
+                }
+            }
+        }
+        Self { names, around }
+    }
+
+    /// A template without a value that another uses, or a part of it; itself included.
+    fn needs(&self, template: &Pending) -> Option<usize> {
+        template.uses.iter().find_map(|used| {
+            let dots = used.match_indices('.').map(|(dot, _)| &used[..dot]);
+            let within = dots.chain([used.as_str()]).find_map(|name| self.names.get(name));
+            within.or_else(|| self.around.get(used.as_str())).copied()
+        })
+    }
+}
+
+impl Pending {
+    /// The template as messages show it.
+    fn shown(&self) -> String {
+        if is_secret_path(&self.path) {
+            REDACTED.to_owned()
+        } else {
+            quote(&self.text)
+        }
+    }
+
+    /// Where a fault is: at its column if the text stands in the file as it is, else where the value begins.
+    fn place_of(&self, fault: &Fault) -> Position {
+        let length = self.text.chars().count() as u32;
+        let written = self.end.column.saturating_sub(self.at.column);
+        let quotes = match written.checked_sub(length) {
+            Some(0) => 0,
+            Some(2) => 1,
+            _ => return self.at,
+        };
+        let before = fault.offset.and_then(|offset| self.text.get(..offset));
+        match before {
+            Some(before) if self.at.line == self.end.line && !self.text.contains('\n') => Position {
+                line: self.at.line,
+                column: self.at.column + quotes + before.chars().count() as u32,
+            },
+            _ => self.at,
+        }
     }
 }
 
 /// Finds the templates below a value.
 fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str, found: &mut Vec<Pending>) {
+    // One too many says it all; each of the others would be looked up in the tree for nothing.
+    if found.len() > MAX_TEMPLATES {
+        return;
+    }
     match &node.value {
         // What was typed after a flag is meant as it is.
         Value::Scalar(_) if node.start.flag().is_some() => {}
@@ -166,6 +259,7 @@ fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str
             names: Vec::new(),
             uses: Vec::new(),
             at: node.start,
+            end: node.end,
             text: scalar.text.clone(),
         }),
         Value::Scalar(_) | Value::Faulty => {}
@@ -232,9 +326,24 @@ fn item_name(item: &Node) -> Option<String> {
 }
 
 impl Document {
+    /// Puts the values of templates, which are in the order of the document, in their places.
+    fn put_all(&mut self, templates: &[Pending], values: &[Rc<Node>]) {
+        let changes = |is_variable: bool| -> Vec<(&[Step], &Rc<Node>)> {
+            let pairs = templates.iter().zip(values);
+            pairs
+                .filter(|(template, _)| template.is_variable == is_variable)
+                .map(|(template, value)| (template.steps.as_slice(), value))
+                .collect()
+        };
+        self.body = replaced(&self.body, &changes(false), 0);
+        if let Some(variables) = &self.variables {
+            self.variables = Some(replaced(variables, &changes(true), 0));
+        }
+    }
+
     fn put(&mut self, template: &Pending, value: Value) {
         let at = template.at;
-        let node = Node::made(&Node::placeholder(at), value);
+        let node = Node::new(at, at, value);
         if template.is_variable {
             self.variables = Some(set(self.variables.as_ref(), &template.steps, &node, at));
         } else {
@@ -259,6 +368,42 @@ impl Document {
         }
         Json::Object(names)
     }
+}
+
+/// A copy of `node` with other values where the steps of `changes` lead from `depth` on. One walk for all of them: a copy for each would take the length
+/// of the lists around it each time.
+fn replaced(node: &Rc<Node>, changes: &[(&[Step], &Rc<Node>)], depth: usize) -> Rc<Node> {
+    let Some((steps, value)) = changes.first() else {
+        return Rc::clone(node);
+    };
+    if steps.len() == depth {
+        return Rc::clone(value);
+    }
+    let below = changes.chunk_by(|(one, _), (other, _)| one[depth] == other[depth]);
+    let value = match &node.value {
+        Value::Sequence(items) => {
+            let mut items = items.clone();
+            for group in below {
+                if let Step::Item(index) = group[0].0[depth] {
+                    items[index] = replaced(&items[index], group, depth + 1);
+                }
+            }
+            Value::Sequence(items)
+        }
+        Value::Mapping(entries) => {
+            let mut entries = entries.clone();
+            for group in below {
+                if let Step::Key(key) = &group[0].0[depth]
+                    && let Some(at) = entry_of(&entries, key)
+                {
+                    entries[at].value = replaced(&entries[at].value, group, depth + 1);
+                }
+            }
+            Value::Mapping(entries)
+        }
+        Value::Scalar(_) | Value::Faulty => unreachable!("steps lead through collections"),
+    };
+    Node::made(node, value)
 }
 
 /// A value in which lists of named mappings are mappings by name.

@@ -5,6 +5,7 @@ use super::*;
 mod adaptive;
 mod document;
 mod endpoint;
+mod field;
 mod kinds;
 mod limits;
 mod phases;
@@ -13,6 +14,7 @@ mod rates;
 mod sections;
 mod slos;
 mod sweep;
+mod telemetry;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub(super) end: Position,
     /// Nodes from here down, aliases counted each time they occur.
     pub(super) size: usize,
+    /// Bytes of text and keys from here down, aliases counted each time they occur: what a copy takes.
+    pub(super) bytes: usize,
     /// Levels from here down; 1 for a scalar.
     pub(super) height: usize,
     /// What was written.
@@ -86,23 +88,36 @@ pub(super) struct Entry {
 impl Node {
     /// A value made of others, where `like` stands.
     pub(super) fn made(like: &Self, value: Value) -> Rc<Self> {
-        let (mut size, mut height) = (1usize, 1);
-        let mut count = |node: &Self| {
+        Self::new(like.start, like.end, value)
+    }
+
+    /// A value that is written from `start` to `end`.
+    pub(super) fn new(start: Position, end: Position, value: Value) -> Rc<Self> {
+        let (mut size, mut bytes, mut height) = (1usize, 0usize, 1);
+        let mut count = |key: usize, node: &Self| {
             size = size.saturating_add(node.size);
+            bytes = bytes.saturating_add(key).saturating_add(node.bytes);
             height = height.max(node.height + 1);
         };
         match &value {
-            Value::Sequence(items) => items.iter().for_each(|item| count(item)),
-            Value::Mapping(entries) => entries.iter().for_each(|entry| count(&entry.value)),
-            Value::Scalar(_) | Value::Faulty => {}
+            Value::Sequence(items) => items.iter().for_each(|item| count(0, item)),
+            Value::Mapping(entries) => entries.iter().for_each(|entry| count(entry.key.len(), &entry.value)),
+            Value::Scalar(scalar) => bytes = scalar.text.len(),
+            Value::Faulty => {}
         }
         Rc::new(Self {
-            start: like.start,
-            end: like.end,
+            start,
+            end,
             size,
+            bytes,
             height,
             value,
         })
+    }
+
+    /// Roughly what a copy of everything from here down takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.bytes.saturating_add(self.size.saturating_mul(size_of::<Self>()))
     }
 
     /// What stands `at` a place until something is made there.
@@ -111,6 +126,7 @@ impl Node {
             start: at,
             end: at,
             size: 1,
+            bytes: 0,
             height: 1,
             value: Value::Faulty,
         }

@@ -166,7 +166,7 @@ fn split_port(address: &str) -> Result<(String, Option<u16>), String> {
 }
 
 /// `%41` to `A`; `None` when an escape is broken or the bytes are not UTF-8.
-fn percent_decode(text: &str) -> Option<String> {
+pub(super) fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod log;
 mod origin;
+mod page;
 mod readiness;
 mod retry;
 mod sender;
@@ -17,4 +18,7 @@ mod test_server;
 pub use client::{HookClient, HookReply, Waited};
 pub use error::{Effect, Hook, HookCallName, HookError};
 pub use log::{CallEnd, HookReport};
+pub use page::{NoPage, Page, PageClient};
 pub use readiness::{NotReady, ReadinessClient};
+
+pub(crate) use origin::redacted;

@@ -41,7 +41,7 @@ pub(super) fn unique(origins: Vec<String>) -> Vec<String> {
 }
 
 /// A URL, or a part of one, fit for messages: without credentials, without query (which may hold a key), of bounded length.
-pub(super) fn redacted(url: &str) -> String {
+pub(crate) fn redacted(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let (rest, cut_off) = url.split_at(end);
     let mut shown = match rest.split_once("://") {

@@ -7,6 +7,7 @@ use ureq::{Agent, Timeout};
 
 use super::error::Effect;
 use super::origin::redacted;
+use crate::clock;
 use crate::plan::Verification;
 use crate::tls::{self, TlsClient};
 use crate::units::Nanos;
@@ -36,6 +37,8 @@ pub(super) struct Answer {
     pub(super) location: Option<String>,
     /// The body of a 2xx answer; `None` if it is too long to be looked into.
     pub(super) body: Option<Vec<u8>>,
+    /// When its head had come.
+    pub(super) answered: Nanos,
 }
 
 /// Why there is no complete answer. The texts hold no URL, no header and no body.
@@ -54,6 +57,8 @@ pub(super) struct Sender {
     headers: Vec<(String, String)>,
     /// Whether it can speak TLS.
     secure: bool,
+    /// Bytes of the longest body that is looked into.
+    body_limit: u64,
 }
 
 impl Sender {
@@ -74,6 +79,15 @@ impl Sender {
             agent,
             headers: headers.into_iter().filter(|(name, _)| !is_framing(name)).collect(),
             secure: tls.is_some(),
+            body_limit: BODY_LIMIT,
+        }
+    }
+
+    /// The same for answers that may be longer.
+    pub(super) fn with_body_limit(self, bytes: u64) -> Self {
+        Self {
+            body_limit: bytes,
+            ..self
         }
     }
 
@@ -112,12 +126,13 @@ impl Sender {
             }
         };
         let mut response = sent.map_err(|error| classify(&error, timeout))?;
+        let answered = clock::monotonic();
         let status = response.status().as_u16();
         let location = response.headers().get("location").and_then(|value| value.to_str().ok());
         let location = location.map(redacted);
         let body = if (200..300).contains(&status) {
             // The answer is complete when its body is: a server may write the head before the work is done.
-            match response.body_mut().with_config().limit(BODY_LIMIT).read_to_vec() {
+            match response.body_mut().with_config().limit(self.body_limit).read_to_vec() {
                 Ok(body) => Some(body),
                 Err(ureq::Error::BodyExceedsLimit(_)) => None,
                 Err(error) => return Err(classify(&error, timeout)),
@@ -125,7 +140,12 @@ impl Sender {
         } else {
             None
         };
-        Ok(Answer { status, location, body })
+        Ok(Answer {
+            status,
+            location,
+            body,
+            answered,
+        })
     }
 }
 

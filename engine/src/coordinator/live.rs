@@ -1,5 +1,6 @@
 //! What anyone may see of a run while it runs.
 
+use std::fmt;
 use std::sync::Mutex;
 
 use crate::id::PhaseId;
@@ -14,12 +15,36 @@ pub(crate) struct OpenPhase {
 }
 
 /// The open phases, oldest first. Written by the coordinator a few times per phase; never touched by a core.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct LiveBoard {
     open: Mutex<Vec<OpenPhase>>,
+    /// Called where a phase starts or ends.
+    tell: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for LiveBoard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveBoard")
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LiveBoard {
+    /// A board that calls `tell` where a phase starts or ends, on the thread of the coordinator: it must not take long.
+    pub(crate) fn telling(tell: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            tell: Some(Box::new(tell)),
+            ..Self::default()
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(tell) = &self.tell {
+            tell();
+        }
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut Vec<OpenPhase>) -> T) -> T {
         // A list of plain values is whole after every statement, so a panic elsewhere cannot have left it broken.
         change(&mut self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
@@ -33,6 +58,7 @@ impl LiveBoard {
                 draining: false,
             })
         });
+        self.tell();
     }
 
     pub(crate) fn draining(&self, phase: PhaseId) {
@@ -45,6 +71,7 @@ impl LiveBoard {
 
     pub(crate) fn ended(&self, phase: PhaseId) {
         self.with(|open| open.retain(|entry| entry.phase != phase));
+        self.tell();
     }
 
     pub(crate) fn open(&self) -> Vec<OpenPhase> {

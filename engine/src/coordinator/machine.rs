@@ -8,6 +8,10 @@ use crate::id::PhaseId;
 use crate::plan::{PhaseKind, PhasePlan};
 use crate::units::Nanos;
 
+/// [`MachineSettings::drain_stall_timeout`] unless somebody wants another: a server with a full queue is not silent for so long, and a night is
+/// longer.
+pub const DRAIN_STALL_TIMEOUT: Nanos = Nanos::from_secs(300);
+
 /// What the machine needs to know besides the phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineSettings {
@@ -20,7 +24,7 @@ pub struct MachineSettings {
 impl Default for MachineSettings {
     fn default() -> Self {
         Self {
-            drain_stall_timeout: Nanos::from_secs(300),
+            drain_stall_timeout: DRAIN_STALL_TIMEOUT,
             seed: 0,
         }
     }

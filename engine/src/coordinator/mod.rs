@@ -23,7 +23,7 @@ mod simulation;
 
 pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status, Window, WindowTotals};
 pub use event::{Action, Event, HookCall, Pace, PhaseSummary, StopReason, Tally};
-pub use machine::{Machine, MachineSettings, RunOutcome};
+pub use machine::{DRAIN_STALL_TIMEOUT, Machine, MachineSettings, RunOutcome};
 pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
 
 pub(crate) use live::LiveBoard;

@@ -163,6 +163,7 @@ impl Coordinator {
         hooks: HookPort,
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
+        drain_stall_timeout: Nanos,
     ) -> Self {
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
@@ -170,8 +171,8 @@ impl Coordinator {
                 &plan.phases,
                 profiler,
                 MachineSettings {
+                    drain_stall_timeout,
                     seed: plan.seed,
-                    ..MachineSettings::default()
                 },
             ),
             seen: vec![Tally::default(); plan.phases.len()],

@@ -159,6 +159,31 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     text_of(bytes, MAX_EXCERPT_BYTES)
 }
 
+/// A location without what it may hold of a login: no user, no password, and of parameters their names alone.
+pub(super) fn without_credentials(location: &[u8]) -> Vec<u8> {
+    let start = memchr::memmem::find(location, b"://").map_or(0, |at| at + 3);
+    let is_end = |&byte: &u8| matches!(byte, b'/' | b'?' | b'#');
+    let authority_end = location[start..]
+        .iter()
+        .position(is_end)
+        .map_or(location.len(), |at| start + at);
+    let host = memchr::memrchr(b'@', &location[start..authority_end]).map_or(start, |at| start + at + 1);
+    let mut shown = [&location[..start], &location[host..]].concat();
+    if let Some(query) = memchr::memchr2(b'?', b'#', &shown) {
+        let parameters = shown.split_off(query);
+        for parameter in parameters.split_inclusive(|&byte| byte == b'&') {
+            match memchr::memchr(b'=', parameter) {
+                Some(value) => {
+                    shown.extend_from_slice(&parameter[..=value]);
+                    shown.extend_from_slice(if parameter.ends_with(b"&") { b"..&" } else { b".." });
+                }
+                None => shown.extend_from_slice(parameter),
+            }
+        }
+    }
+    shown
+}
+
 /// Bytes as text without blanks around it, cut to `max` bytes at a character.
 fn text_of(bytes: &[u8], max: usize) -> String {
     let bytes = bytes.trim_ascii();
@@ -174,6 +199,24 @@ fn text_of(bytes: &[u8], max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_location_is_shown_without_what_it_may_hold_of_a_login() {
+        for (location, shown) in [
+            ("/v2/chat", "/v2/chat"),
+            ("http://u:p@h:1/a@b?token=x&n&m=#f", "http://h:1/a@b?token=..&n&m=.."),
+            ("//u@h/a", "//u@h/a"),
+            ("https://h#access_token=x", "https://h#access_token=.."),
+            ("?", "?"),
+            ("://@", "://"),
+        ] {
+            assert_eq!(
+                String::from_utf8_lossy(&without_credentials(location.as_bytes())),
+                shown,
+                "{location}"
+            );
+        }
+    }
 
     #[test]
     fn h18_a_status_failure_shows_reason_and_body() {

@@ -38,3 +38,14 @@ pub enum JournalError {
 
 const MAGIC: &[u8; 8] = b"ringload";
 const BLOCK_HEADER_BYTES: usize = 12;
+
+/// A journal with one block of this payload.
+pub(crate) fn block_of(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let mut file = MAGIC.to_vec();
+    file.extend_from_slice(&[0; 4]);
+    file.extend_from_slice(&length.to_le_bytes());
+    file.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    file.extend_from_slice(payload);
+    file
+}

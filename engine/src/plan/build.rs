@@ -12,8 +12,8 @@ use super::target::{self, TargetParts};
 use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ReadinessPlan,
-    ResetHook, Schedule, StopRule, Target, Verification, Window, adaptive, advice, authorization, directory, echo,
-    readiness,
+    ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive, advice, authorization,
+    directory, echo, readiness, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -34,6 +34,9 @@ const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
+
+/// Said of every run with slices: the other half of what the format means by them is not there.
+const SLICES_OF_METRICS: &str = "artifacts.slice_duration: server metrics have slices; slices of requests (profile_export_aiperf_timeslices) are not written yet";
 
 /// What a run decides beside the file.
 #[derive(Debug, Clone, Default)]
@@ -99,6 +102,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         dataset,
         phases,
         readiness,
+        telemetry,
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs)?;
@@ -134,6 +138,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         phases,
         readiness,
         hooks: hooks(config),
+        telemetry,
         slos: config.slos.clone(),
         artifacts: ArtifactPlan {
             directory,
@@ -142,9 +147,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
+            slice: config.artifacts.slice_duration_s.map(positive),
         },
-        command: options.command.clone(),
+        command: config.secrets.redact(&options.command).into_owned(),
         warnings,
+        secrets: config.secrets.clone(),
     })
 }
 
@@ -202,6 +209,7 @@ struct Resolved<'a> {
     dataset: Dataset<'a>,
     phases: Vec<PhasePlan>,
     readiness: Option<ReadinessPlan>,
+    telemetry: TelemetryPlan,
     directory: PathBuf,
     warnings: Vec<String>,
 }
@@ -213,6 +221,7 @@ fn resolve<'a>(
     settings: &Settings,
     inputs: &'a RenderInputs<'a>,
 ) -> Result<Resolved<'a>, Diagnostics> {
+    check_users(config)?;
     let dataset = dataset::draft(config, inputs, settings.seed).map_err(|error| match error {
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
@@ -229,15 +238,20 @@ fn resolve<'a>(
         )
     })?;
     let phases = phases(config, &dataset)?;
+    let (telemetry, unasked) = telemetry::plan(config, &settings.targets, settings.replacement.is_some());
     let mut warnings = config.warnings.clone();
+    warnings.extend(unasked);
+    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((settings.tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
+    let redacted = |warning: String| config.secrets.redact(&warning).into_owned();
     Ok(Resolved {
         dataset,
         phases,
         readiness,
+        telemetry,
         directory,
-        warnings,
+        warnings: warnings.into_iter().map(redacted).collect(),
     })
 }
 
@@ -484,6 +498,23 @@ fn limits(phase: &Phase) -> LimitPlan {
     }
 }
 
+/// Whether what users say comes as conversations. Known before the dataset is read, and it may be large.
+fn check_users(config: &Config) -> Result<(), Diagnostics> {
+    let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
+    if format.is_none_or(|format| format == config::FileFormat::MultiTurn) {
+        return Ok(());
+    }
+    let is_users = |phase: &&Phase| matches!(phase.load, PhaseType::UserCentric { .. });
+    match config.phases.iter().find(is_users) {
+        None => Ok(()),
+        Some(phase) => {
+            let message =
+                "users need conversations, and records of this dataset are single requests; write format: multi_turn";
+            Err(config.mistake(phase.at, &format!("{}.type", phase.path), message.to_owned()))
+        }
+    }
+}
+
 /// When requests of a phase start. A ramp without a duration to speak of still has one.
 fn arrival(config: &Config, phase: &Phase, dataset: &Dataset<'_>) -> Result<Arrival, Diagnostics> {
     let gaps = match &phase.load {
@@ -492,12 +523,6 @@ fn arrival(config: &Config, phase: &Phase, dataset: &Dataset<'_>) -> Result<Arri
             return schedule(config, phase, *window, dataset).map(Arrival::FixedSchedule);
         }
         PhaseType::UserCentric { users, rate } => {
-            let format = config.dataset.file.as_ref().map(|file| file.format.unwrap_or_default());
-            if format.is_some_and(|format| format != config::FileFormat::MultiTurn) {
-                let message = "users need conversations, and records of this dataset are single requests; write format: multi_turn";
-                let key = format!("{}.type", phase.path);
-                return Err(config.mistake(phase.at, &key, message.to_owned()));
-            }
             return Ok(Arrival::UserCentric {
                 users: *users,
                 rate: rate.first(),

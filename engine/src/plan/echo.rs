@@ -9,7 +9,7 @@ use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
     PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
-    is_credential_name, redact_url,
+    is_credential_header, masked, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -34,12 +34,31 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     if let Some(name) = &config.tokenizer {
         echo.insert("tokenizer".to_owned(), json!({ "name": name }));
     }
+    let metrics = &config.telemetry.server_metrics;
+    let formats = metrics.formats.as_ref();
+    let metrics = set_fields([
+        ("enabled", metrics.enabled.map(Value::from)),
+        ("urls", urls(&metrics.urls)),
+        (
+            "formats",
+            formats.map(|formats| formats.iter().map(|format| json!(format.as_str())).collect()),
+        ),
+    ]);
+    let gpu = &config.telemetry.gpu;
+    let gpu = set_fields([("enabled", gpu.enabled.map(Value::from)), ("urls", urls(&gpu.urls))]);
+    for (key, section) in [("server_metrics", metrics), ("gpu_telemetry", gpu)] {
+        if section.as_object().is_some_and(|section| !section.is_empty()) {
+            echo.insert(key.to_owned(), section);
+        }
+    }
     // The peer says of this one setting that it is off.
     echo.insert("network_latency".to_owned(), json!({ "enabled": false }));
     if let Some(ui) = config.ui {
         echo.insert("runtime".to_owned(), json!({ "ui": ui.as_str() }));
     }
-    Value::Object(echo)
+    let mut echo = Value::Object(echo);
+    config.secrets.redact_json(&mut echo);
+    echo
 }
 
 /// A mapping without the fields that are not set.
@@ -48,6 +67,12 @@ fn set_fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Object(set.collect())
+}
+
+/// Addresses of metrics, unless there are none.
+fn urls(addresses: &[Address]) -> Option<Value> {
+    let shown = addresses.iter().map(|address| json!(redact_url(&address.text)));
+    (!addresses.is_empty()).then(|| shown.collect())
 }
 
 /// Seconds as a float; infinity has no JSON number, but the word loads again.
@@ -68,11 +93,11 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
         _ => redact_url(text),
     };
     let urls: Vec<String> = endpoint.urls.iter().map(url).collect();
-    let masked = |(name, value): &(String, String)| {
-        let value = if is_credential_name(name) { REDACTED } else { value };
+    let shown = |(name, value): &(String, String)| {
+        let value = if is_credential_header(name) { REDACTED } else { value };
         (name.clone(), json!(value))
     };
-    let headers: Map<String, Value> = endpoint.headers.iter().map(masked).collect();
+    let headers: Map<String, Value> = endpoint.headers.iter().map(shown).collect();
     set_fields([
         ("urls", Some(json!(urls))),
         ("url_strategy", endpoint.url_strategy.then(|| json!("round_robin"))),
@@ -89,7 +114,7 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
         ("headers", (!headers.is_empty()).then_some(Value::Object(headers))),
         (
             "extra",
-            (!endpoint.extra.is_empty()).then(|| mask_object(&endpoint.extra)),
+            (!endpoint.extra.is_empty()).then(|| masked(Value::Object(endpoint.extra.clone()))),
         ),
         (
             "session_header",
@@ -134,27 +159,6 @@ fn server_profiler(hook: &ServerProfiler) -> Value {
         ("stop_path", hook.stop_path.as_ref().map(|path| json!(redact_url(path)))),
         ("timeout_seconds", hook.timeout_s.map(seconds)),
     ])
-}
-
-/// Body keys may hold credentials too, at any depth.
-fn mask_object(object: &Map<String, Value>) -> Value {
-    let masked = object.iter().map(|(key, value)| {
-        let value = if is_credential_name(key) {
-            json!(REDACTED)
-        } else {
-            mask(value)
-        };
-        (key.clone(), value)
-    });
-    Value::Object(masked.collect())
-}
-
-fn mask(value: &Value) -> Value {
-    match value {
-        Value::Object(object) => mask_object(object),
-        Value::Array(items) => Value::Array(items.iter().map(mask).collect()),
-        _ => value.clone(),
-    }
 }
 
 fn dataset(dataset: &Dataset) -> Value {
@@ -353,6 +357,7 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("prefix", written.prefix.as_ref().map(|prefix| json!(prefix))),
         ("summary", written.summary.map(|enabled| formats(enabled, "json"))),
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
+        ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
     ])
 }

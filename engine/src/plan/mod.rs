@@ -18,12 +18,14 @@ mod request_image;
 mod resolved;
 mod schedule;
 mod target;
+mod telemetry;
 mod yaml;
 
 pub use crate::config::{
-    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, ReadinessMode, SLO_METRICS, Slo,
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
+    Secrets, Slo,
 };
-pub(crate) use crate::config::{REDACTED, is_credential_name};
+pub(crate) use crate::config::{REDACTED, is_credential_header};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, Outline, build, check};
@@ -65,12 +67,16 @@ pub struct Plan {
     pub readiness: Option<ReadinessPlan>,
     /// Control hooks around the load.
     pub hooks: HookPlan,
+    /// What is read from the server and its GPUs while the load runs.
+    pub telemetry: TelemetryPlan,
     /// What makes a request good; empty: nothing is judged.
     pub slos: Vec<Slo>,
     /// What is written, and where.
     pub artifacts: ArtifactPlan,
     /// The normalised config without unset fields, secrets redacted: `input_config` of the artifacts.
     pub input_config: serde_json::Value,
+    /// The credentials of the config, to be masked in everything that leaves the process.
+    pub secrets: Secrets,
     /// The redacted command line for `run_info.cli_command`.
     pub command: String,
     /// Advice found while planning, one line each (for example "concurrency 100 can never be reached with 10 requests").
@@ -199,6 +205,30 @@ pub struct ProfilerHook {
     pub timeout: Nanos,
 }
 
+/// What is read from the server and its GPUs while the load runs; without sources nothing is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TelemetryPlan {
+    /// Where the server shows figures about itself.
+    pub server_metrics: Vec<ScrapeSource>,
+    /// The files that are written of them.
+    pub formats: Vec<MetricsFormat>,
+    /// Exporters of the figures of GPUs; `None`: nobody asked for these.
+    pub gpu: Option<Vec<ScrapeSource>>,
+}
+
+/// An address that shows figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScrapeSource {
+    /// The address.
+    pub url: String,
+    /// Where they may be instead.
+    pub second_url: Option<String>,
+    /// Whether the user wrote it: then its silence is worth a warning.
+    pub is_named: bool,
+    /// Whether it belongs to the server that gets the load: only that one may see the headers of requests.
+    pub is_of_endpoint: bool,
+}
+
 /// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlan {
@@ -214,4 +244,6 @@ pub struct ArtifactPlan {
     pub raw: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
+    /// Length of the slices that have figures of their own.
+    pub slice: Option<Nanos>,
 }

@@ -10,7 +10,7 @@ use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     AnswerFrame, Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan,
     HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule,
-    Target,
+    Target, TelemetryPlan,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -99,6 +99,7 @@ pub(crate) fn plan() -> Plan {
         ],
         readiness: None,
         hooks: HookPlan::default(),
+        telemetry: TelemetryPlan::default(),
         slos: Vec::new(),
         artifacts: ArtifactPlan {
             directory: PathBuf::from("/nonexistent"),
@@ -107,7 +108,9 @@ pub(crate) fn plan() -> Plan {
             records: true,
             raw: false,
             prefix: None,
+            slice: None,
         },
+        secrets: Default::default(),
         input_config: serde_json::json!({"endpoint": {"urls": [TARGET]}}),
         command: "ringload profile --config 'run.yaml'".to_owned(),
         warnings: Vec::new(),

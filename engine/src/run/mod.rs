@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare the directory, limits, address, ring         refused here, nothing was sent
-//! wait for the model, reset hook
+//! wait for the model, reset hook, first scrapes
 //! journal thread, one pinned thread per core, control thread, coordinator thread
 //! ... load; the calling thread only looks on ...
 //! join, merge, read the journal once, report, write
@@ -20,6 +20,7 @@ mod processors;
 mod raw;
 mod results;
 mod servers;
+mod telemetry;
 mod threads;
 mod topology;
 
@@ -37,6 +38,7 @@ pub use preview::{HostPreview, Preview, preview};
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
 use crate::control::{HookError, NotReady};
+pub use crate::coordinator::DRAIN_STALL_TIMEOUT;
 use crate::coordinator::LiveBoard;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
@@ -76,6 +78,8 @@ pub struct RunOptions {
     pub source_addresses: Vec<IpAddr>,
     /// How cores wait for the next deadline.
     pub pacing: Pacing,
+    /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
+    pub drain_stall_timeout: Nanos,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
@@ -229,6 +233,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         anchor,
         start,
         board,
+        observers,
     } = start_load(plan, &mut host, &directory, options).inspect_err(|_| {
         // Nothing was measured, so nothing may look like results to the next run. Best effort: the reason of the refusal is worth more.
         for file in &before {
@@ -245,7 +250,7 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
             clock::monotonic(),
         ));
     }
-    let mut ended = load.join();
+    let mut ended = load.join(observers);
     // What follows is work for all processors.
     drop(caller);
     ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
@@ -329,6 +334,7 @@ struct Started {
     anchor: WallAnchor,
     start: Nanos,
     board: Arc<LiveBoard>,
+    observers: telemetry::Observers,
 }
 
 /// Waits for the model and resets the server's cache, if the plan says so, and starts the threads.
@@ -345,13 +351,15 @@ fn start_load(
     if let Some(signal) = options.interrupt.signal() {
         return Err(RunError::Interrupted { signal });
     }
+    let observers = telemetry::Observers::start(plan, tls)?;
+    let bell = Arc::clone(&observers.bell);
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
         host.placement.processors.cores.len(),
     )?;
     let anchor = WallAnchor::take();
     let start = clock::monotonic();
-    let board = Arc::new(LiveBoard::default());
+    let board = Arc::new(LiveBoard::telling(move || bell.ring()));
     let load = threads::Load::start(plan, host, &journal, hooks, &board, options)?;
     Ok(Started {
         journal,
@@ -359,6 +367,7 @@ fn start_load(
         anchor,
         start,
         board,
+        observers,
     })
 }
 

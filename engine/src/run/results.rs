@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::servers::Servers;
+use super::telemetry::lifetimes;
 use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts, raw};
-use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory};
+use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
@@ -29,10 +30,18 @@ pub(super) fn write(
     let mut problems = Vec::new();
     let mut warnings = ended.coordinator.outcome.warnings.clone();
     warnings.extend(unsent(plan, &ended.coordinator.arrivals));
+    warnings.extend(ended.observed.warnings());
     let mut cores = Vec::new();
     for core in ended.cores {
         match core {
-            Ok(report) => cores.push(report),
+            Ok(mut report) => {
+                // Servers like to say what they did not accept. Records hold places in this table, so this is where all texts of servers are.
+                for detail in &mut report.errors {
+                    detail.message = plan.secrets.redact(&detail.message).into_owned();
+                    detail.type_name = plan.secrets.redact(&detail.type_name).into_owned();
+                }
+                cores.push(report);
+            }
             Err(error) => {
                 problems.push(error.to_string());
                 cores.push(CoreReport {
@@ -82,7 +91,7 @@ pub(super) fn write(
         .chain(problems)
         .chain(lost)
         .collect();
-    let mut failure = (!reasons.is_empty()).then(|| reasons.join("; "));
+    let mut failure = (!reasons.is_empty()).then(|| plan.secrets.redact(&reasons.join("; ")).into_owned());
     let threshold_missed = ended.coordinator.outcome.threshold_missed.clone();
     let end = match (&failure, &threshold_missed, signal) {
         (_, _, Some(_)) => RunEnd::Interrupted,
@@ -97,12 +106,14 @@ pub(super) fn write(
         failure = in_vain(&report.aggregate);
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
+    let mut hooks = ended.hooks.to_json(anchor);
+    hooks.iter_mut().for_each(|hook| plan.secrets.redact_json(hook));
     let mut engine = facts::collect(
         host,
         &counters,
         &ended.coordinator,
         plan.seed,
-        ended.hooks.to_json(anchor),
+        hooks,
         &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
@@ -112,7 +123,13 @@ pub(super) fn write(
         samples_lost: ended.coordinator.samples_lost,
         anchor,
     };
-    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers));
+    let telemetry = TelemetryFacts {
+        servers: &ended.observed.servers,
+        gpus: ended.observed.gpus.as_deref(),
+        lifetimes: &lifetimes(&ended.coordinator.phases),
+        anchor,
+    };
+    let written = artifact::write_all(directory, plan, &report, &engine, Some(&controllers), Some(telemetry));
     files.extend(written.files);
     if let Some(first) = written.failures.first() {
         let unwritten = match written.failures.len() {

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::hooks::{ControlThread, HookReports, Hooks};
+use super::telemetry::{Observed, Observers};
 use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
@@ -26,6 +27,8 @@ pub(super) struct Ended {
     pub(super) hooks: HookReports,
     /// A profiler may still run.
     pub(super) unstopped: Option<String>,
+    /// What the server and its GPUs said meanwhile.
+    pub(super) observed: Observed,
 }
 
 /// A run under way.
@@ -84,6 +87,7 @@ impl Load {
             port,
             Arc::clone(board),
             Arc::clone(&options.interrupt),
+            options.drain_stall_timeout,
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
@@ -111,8 +115,9 @@ impl Load {
         !matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout))
     }
 
-    /// Joins everything. The load has ended.
-    pub(super) fn join(self) -> Ended {
+    /// Joins everything. The load has ended, so `observers` have their last answers to wait for.
+    pub(super) fn join(self, observers: Observers) -> Ended {
+        let scraping_ended = observers.end();
         let coordinator = join(self.coordinator);
         let (hooks, unstopped) = self.control.end(coordinator.interrupted);
         Ended {
@@ -120,6 +125,7 @@ impl Load {
             cores: self.cores.into_iter().map(join).collect(),
             hooks,
             unstopped,
+            observed: observers.finish(scraping_ended),
         }
     }
 }

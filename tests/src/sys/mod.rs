@@ -3,3 +3,4 @@
 
 pub mod allocator;
 pub mod child;
+pub mod heap;

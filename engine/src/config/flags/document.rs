@@ -26,10 +26,13 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
         ])
     };
     // Queries have a length of their own.
-    let ranks = flags
-        .get("endpoint-type")
-        .and_then(|given| EndpointType::of_word(given.word()))
-        .is_some_and(EndpointType::ranks);
+    let ranks = flags.get("endpoint-type").is_some_and(|given| {
+        let is_named = |kind: &EndpointType| kind.as_str().eq_ignore_ascii_case(given.word());
+        EndpointType::ALL
+            .into_iter()
+            .find(is_named)
+            .is_some_and(EndpointType::ranks)
+    });
     let dataset = if ranks || flags.has("input-file") {
         dataset
     } else {

@@ -4,7 +4,8 @@ const SEARCH: &str = "searches over settings are not there: list the values with
 const PUBLIC: &str = "data sets are not fetched: download it and name the file with --input-file";
 const MEDIA: &str = "prompts are text";
 const TRACE: &str = "records of traces are taken as they are";
-const TELEMETRY: &str = "metrics of servers and GPUs are not read: --no-server-metrics and --no-gpu-telemetry say so";
+const DISCOVERY: &str = "addresses are not searched for: name them with --server-metrics or --gpu-telemetry";
+const LATENCY: &str = "the network's share is not measured";
 const LOGGING: &str = "nothing logs more than it does: progress and warnings are on standard error";
 const SCENARIO: &str = "write what it sets as flags or in a config file";
 const REMOTE: &str = "results stay in the artifact directory";
@@ -50,11 +51,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("no-allow-dataset-wrap", TRACE),
     ("open-loop-replay", TRACE),
     ("no-open-loop-replay", TRACE),
-    ("server-metrics", TELEMETRY),
-    ("server-metrics-*", TELEMETRY),
-    ("gpu-telemetry", TELEMETRY),
-    ("gpu-telemetry-*", TELEMETRY),
-    ("network-latency*", TELEMETRY),
+    ("server-metrics-discovery-*", DISCOVERY),
+    ("gpu-telemetry-*", DISCOVERY),
+    ("network-latency*", LATENCY),
     ("verbose", LOGGING),
     ("extra-verbose", LOGGING),
     ("scenario", SCENARIO),

@@ -77,9 +77,13 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::values("goodput", "METRIC:LIMIT", Output, Special, "Thresholds of a good request, such as time_to_first_token:200 (milliseconds)")
         .more("Joins `slos` of the config file. Several stand in one quoted text, in several words, or in several flags."),
     Flag::value("log-level", "WORD", Unlisted, Benchmark("logging.level"), "How much is logged"),
+    Flag::values("server-metrics", "URL", Output, Special, "Address of metrics beside those of the server itself, repeatable")
+        .more("Prometheus text, as at http://localhost:8000/metrics. The server's own /metrics is read anyway. Replaces the addresses of the config file."),
+    Flag::values("server-metrics-formats", "WORD", Output, Special, "Files of server metrics: json, csv, jsonl [default: json,csv]"),
+    Flag::values("gpu-telemetry", "URL", Output, Special, "Address of a DCGM exporter, repeatable [default: ports 9400 and 9401 of localhost]"),
     Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
-    Flag::value("slice-duration", "TIME", Unlisted, Benchmark("artifacts.slice_duration"), "Length of slices"),
+    Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices that server metrics have figures of [default: none]"),
     Flag::switch("export-http-trace", Unlisted, Benchmark("artifacts.trace"), "Traces of HTTP"),
     Flag::switch("show-trace-timing", Unlisted, Benchmark("artifacts.show_trace_timing"), "Times of traces"),
     Flag::switch("export-outputs-json", Unlisted, Benchmark("artifacts.export_outputs_json"), "Answers as JSON"),
@@ -100,6 +104,7 @@ impl Overlay<'_> {
         self.write_headers();
         self.write_extra();
         self.write_outputs();
+        self.write_telemetry();
     }
 
     fn write_model(&mut self) {
@@ -250,16 +255,6 @@ impl Overlay<'_> {
                 }
             }
         }
-        for (name, key) in [
-            ("no-server-metrics", "server_metrics"),
-            ("no-gpu-telemetry", "gpu_telemetry"),
-        ] {
-            let Some(given) = self.get(name) else { continue };
-            match given.is_on() {
-                Some(true) => self.put(&keys(key), &given.scalar("false"), given.at),
-                _ => self.mistake(given.at, format!("found {}; allowed: the flag alone", quoted(given))),
-            }
-        }
         if let Some(given) = self.get("tokenizer") {
             let is_section = matches!(
                 self.at(&keys("tokenizer")).map(|node| &node.value),
@@ -272,7 +267,7 @@ impl Overlay<'_> {
 }
 
 /// The value of a `KEY:VALUE`: numbers, booleans and null by their looks, JSON as JSON, and text.
-fn extra_value(given: &Given, text: &str) -> Rc<Node> {
+pub(super) fn extra_value(given: &Given, text: &str) -> Rc<Node> {
     let plain = |text: &str| super::given::scalar(text, Style::Plain, given.at);
     let word = text.to_ascii_lowercase();
     if matches!(word.as_str(), "true" | "false" | "null") {
@@ -291,7 +286,7 @@ fn extra_value(given: &Given, text: &str) -> Rc<Node> {
 }
 
 /// A JSON value as if it had been written in the file.
-fn json_node(value: &Json, at: Position) -> Rc<Node> {
+pub(super) fn json_node(value: &Json, at: Position) -> Rc<Node> {
     match value {
         Json::String(text) => super::given::scalar(text, Style::Quoted, at),
         Json::Array(items) => collection(

@@ -149,8 +149,8 @@ fn files_that_are_wrong_in_structure_are_wrong_by_the_schema() {
         "root_is_list",
         "runtime_api_host",
         "schema_version_1",
+        "server_metrics_format",
         "server_metrics_list",
-        "server_metrics_true",
         "sessions_zero",
         "smoothness_zero",
         "sweep_empty_parameters",
@@ -215,9 +215,10 @@ fn bases() -> Vec<Value> {
             "turns": {"value": 2}, "turn_delay": 5, "turn_delay_ratio": 1, "random_seed": 1, "sampling": "sequential",
         },
         "phases": phases,
-        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false},
+        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "slice_duration": "5s"},
         "slos": {"request_latency": 1500}, "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
-        "server_metrics": {"enabled": false}, "gpu_telemetry": {"enabled": false}, "network_latency": {"enabled": false},
+        "server_metrics": {"enabled": true, "urls": ["http://h"], "formats": ["json"], "discovery": {"mode": "auto"}},
+        "gpu_telemetry": {"enabled": true, "url": "http://h", "collector": "dcgm", "mode": "summary"}, "network_latency": {"enabled": false},
     });
     let simple = json!({"model": "m", "endpoint": {"url": "http://h"}, "dataset": {"isl": 4, "osl": 4}, "profiling": {"type": "concurrency", "concurrency": 2, "requests": 9}});
     let mut warmed = simple.clone();
@@ -303,11 +304,7 @@ fn the_bases_have_every_key_and_are_sound() {
         places(&base, "", "", &mut paths);
     }
     // Read only to be ignored: nothing of them is looked at while they are off.
-    let unread = [
-        "benchmark.server_metrics",
-        "benchmark.gpu_telemetry",
-        "benchmark.network_latency",
-    ];
+    let unread = ["benchmark.network_latency"];
     for (schema, keys) in keys::ALL {
         for (key, ..) in keys {
             if unread.contains(&schema.place) && *key != "enabled" {

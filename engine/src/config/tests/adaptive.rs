@@ -96,7 +96,7 @@ fn mistakes_of_a_controller_are_placed_at_their_key() {
         ),
         (with("foo: 1"), "adaptive_scale.foo", "unknown key"),
         (with("window: 0.5"), "adaptive_scale.window", "of at least 1"),
-        (with("control: {min: 8}"), "adaptive_scale", "from 8 to 8"),
+        (with("control: {min: 8}"), "adaptive_scale", "from 8 (min) to 8 (max)"),
         (with("control: {min: 0}"), "adaptive_scale.control.min", "at least 1"),
         (
             with("control: {variable: request_rate}"),
@@ -215,7 +215,7 @@ fn what_contradicts_a_moved_pace_is_refused_with_the_reason() {
             "type: poisson, rate: 9",
             "request_rate",
             ", min: 9",
-            "the value is to rise from 9 to 9",
+            "the value is to rise from 9 (min) to 9 (max)",
         ),
         (
             "type: poisson, rate: 9",

@@ -138,6 +138,18 @@ fn documents_made_to_explode_are_refused() {
     }
     let found = mistakes(&text);
     assert!(found[0].contains("more than 200000 values"), "{found:?}");
+    // A long text is copied each time that it is read: 100,000 times 1 MB here.
+    let long = format!("a: &a {}\nb: [{}*a]\n", "x".repeat(1 << 20), "*a, ".repeat(99_999));
+    let found = mistakes(&long);
+    assert!(found[0].contains("more than 16777216 bytes of text"), "{found:?}");
+    let big = |_: &str| Some("x".repeat(1 << 20));
+    let references = format!("b: [{}x]\n", "\"${BIG}\", ".repeat(10_000));
+    let found = parse("f.yaml", references.as_bytes(), &big).unwrap_err().to_string();
+    assert!(found.contains("more than 16777216 bytes of text"), "{found}");
+    let merged: String = (0..3_000).map(|at| format!("k{at}: [x, x, x, x, x], ")).collect();
+    let bomb = format!("a: &a {{{merged}}}\nb: [{}{{<<: *a}}]\n", "{<<: *a}, ".repeat(2_000));
+    let found = mistakes(&bomb);
+    assert!(found[0].contains("more than 200000 values"), "{found:?}");
     let deep = format!("a: {}{}", "[".repeat(200), "]".repeat(200));
     let found = mistakes(&deep);
     assert!(

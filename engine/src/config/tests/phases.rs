@@ -244,7 +244,7 @@ fn short_forms_fill_in_name_and_kind() {
         ["warmup", "profiling"]
     );
     let alone = phases("").replace("  phases:\n", &format!("  warmup: {load}\n"));
-    one_mistake(&alone, "3:3: benchmark.profiling", "add a profiling phase");
+    one_mistake(&alone, "6:3: benchmark.warmup", "add `profiling`");
     let twice = format!("{}  profiling: null\n", SAMPLE.text());
     one_mistake(&twice, "8:3: benchmark.profiling", "exclude each other");
     one_mistake(

@@ -165,8 +165,8 @@ fn mistakes_of_a_series_are_placed_at_their_point() {
         phase_mistake(&fields, column_of, &format!(".rate_series{path}"), words);
     };
     case("[]", "[]", "", "found 0 points; allowed: from 2");
-    case("[{time_s: 0, qps: 1}]", "[{", "", "found 1 points");
-    case("{points: [{time_s: 0, qps: 1}]}", "[{", ".points", "found 1 points");
+    case("[{time_s: 0, qps: 1}]", "[{", "", "found 1 point");
+    case("{points: [{time_s: 0, qps: 1}]}", "[{", ".points", "found 1 point");
     case("{}", "{}", ".points", "required");
     case(
         "{points: [{time_s: 0, qps: 1}, {time_s: 1, qps: 1}], unit: s}",
@@ -233,7 +233,7 @@ fn a_series_is_read_from_a_json_file() {
         ("[1, 2}", "line 1 column"),
         ("5", "allowed: a list of points"),
         (r#"{"points": [], "x": 1}"#, "the only key `points`"),
-        (r#"[{"time_s": 0, "qps": 1}]"#, "found 1 points; allowed: from 2"),
+        (r#"[{"time_s": 0, "qps": 1}]"#, "found 1 point; allowed: from 2"),
         (r#"[{"time_s": 0, "qps": 1}, 7]"#, "points[1]: allowed: an object"),
         (
             r#"[{"time_s": 0, "qps": "1"}, {"time_s": 1, "qps": 1}]"#,

@@ -81,9 +81,6 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
         "  artifacts: {trace: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
-        "  server_metrics: true\n",
-        "  server_metrics: {}\n",
-        "  gpu_telemetry: http://h:9400/metrics\n",
         "  tokenizer: gpt2\n",
         "  logging: {level: DEBUG}\n",
         "  network_latency: {enabled: true}\n",
@@ -405,6 +402,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             prefix: Some("run.json".into()),
             summary: Some(true),
             records: Some(false),
+            slice_duration_s: None,
             raw: None,
         }
     );
@@ -417,7 +415,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         ("records: maybe", "[jsonl] or false"),
         ("raw: maybe", "true or false"),
         ("records: false, raw: true", "are kept with the records"),
-        ("slice_duration: 5s", "not supported by ringload yet"),
+        ("slice_duration: 0", "a duration above 0"),
     ] {
         let found = mistakes(&artifacts(bad));
         assert!(

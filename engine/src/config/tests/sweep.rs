@@ -341,7 +341,7 @@ fn a_sweep_says_what_it_takes() {
         ("{type: scenarios, runs: []}", "1:32", &["scenarios", "1 to 10000"]),
         (
             "{type: scenarios, runs: [{name: a}, {name: A}]}",
-            "1:44",
+            "1:51",
             &["a second time", "line 1"],
         ),
         (
@@ -408,24 +408,126 @@ fn variables_use_each_other_in_any_order_but_not_in_a_circle() {
     let good = suite("variables: {n: \"{{ c * 5 }}\", c: 2}", &phases);
     assert_eq!(good.variations[0].config.phases[0].requests, Some(10));
     let found = mistakes(&text("variables: {n: \"{{ c }}\", c: \"{{ n }}\"}", ONE_PHASE));
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let way = "(variables.n -> variables.c -> variables.n); break the circle";
     assert!(
-        found[0].starts_with("1:16: variables.n: ") && found[0].contains("circle"),
+        found[0].starts_with("1:16: variables.n: ") && found[0].contains(way),
         "{found:?}"
     );
+    // What only leads into a circle is no part of it.
+    let load = ONE_PHASE.replace(
+        "requests: 4",
+        "requests: \"{{ entry }}\", concurrency: \"{{ phases.load.requests }}\"",
+    );
+    let found = mistakes(&text(
+        "variables: {entry: \"{{ n }}\", n: \"{{ c + m }}\", c: \"{{ n }}\", m: 1}",
+        &load,
+    ));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("1:34: variables.n: "), "{found:?}");
+    let itself = ONE_PHASE.replace("requests: 4", "requests: \"{{ phases.load.requests }}\"");
+    let way = "(benchmark.phases[0].requests -> benchmark.phases[0].requests)";
+    mistake("", &itself, "7:66: benchmark.phases[0].requests", &[way]);
 }
 
 #[test]
 fn a_template_that_has_no_value_is_reported_where_it_stands() {
-    for (template, words) in [
-        ("{{ nope }}", ["cannot fill in", "undefined"]),
-        ("{{ 1 +", ["cannot be read", "allowed"]),
-        ("{% if %}", ["cannot be read", "allowed"]),
-        ("{{ 1 / 0 }}", ["cannot fill in", "`{{ 1 / 0 }}`"]),
+    // The place is where in the template it is wrong; the value itself begins in column 66 with its quote.
+    for (template, place, words) in [
+        ("{{ nope }}", "7:70", ["`nope` has no value", "names of `variables`"]),
+        (
+            "{{ random_seed + nope }}",
+            "7:84",
+            ["`nope` has no value", "names of `variables`"],
+        ),
+        (
+            "{{ random_sead }}",
+            "7:70",
+            ["`random_sead` has no value", "did you mean `random_seed`?"],
+        ),
+        (
+            "{{ phases.lod.requests }}",
+            "7:70",
+            ["`phases.lod.requests` has no value", "names of"],
+        ),
+        ("{{ 1 +", "7:72", ["cannot be read", "allowed"]),
+        ("{% if %}", "7:73", ["cannot be read", "allowed"]),
+        ("{{ 1 / 0 }}", "7:70", ["cannot fill in", "`{{ 1 / 0 }}`"]),
     ] {
         let phases = ONE_PHASE.replace("requests: 4", &format!("requests: \"{template}\""));
-        mistake("", &phases, "7:66: benchmark.phases[0].requests", &words);
+        let place = format!("{place}: benchmark.phases[0].requests");
+        mistake("random_seed: 1", &phases, &place, &words);
     }
+    // Where the text is not in the file as it is, the place is the value's.
+    let escaped = ONE_PHASE.replace("requests: 4", "requests: \"\\x7b{ nope }}\"");
+    mistake(
+        "",
+        &escaped,
+        "7:66: benchmark.phases[0].requests",
+        &["`nope` has no value"],
+    );
+    let block = ONE_PHASE.replace("}\n", "}\n  tokenizer:\n    name: |\n      a\n      {{ nope }}\n");
+    mistake("", &block, "10:7: benchmark.tokenizer.name", &["`nope` has no value"]);
+}
+
+#[test]
+fn sweeps_that_would_fill_the_memory_are_refused() {
+    let numbers: Vec<String> = (1..=1000).map(|value| value.to_string()).collect();
+    let list = numbers.join(", ");
+    let grid = |parameters: &str| format!("sweep: {{type: grid, parameters: {{{parameters}}}}}");
+    let cells = grid(&format!(
+        "concurrency: [{list}], requests: [{list}], sessions: [{list}]"
+    ));
+    let found = mistakes(&text(&cells, ONE_PHASE));
+    assert!(found[0].contains("found 1000000000 variations"), "{found:#?}");
+    let long = grid(&format!(
+        "variables.x: [{}], concurrency: [{list}]",
+        "x".repeat(1 << 20)
+    ));
+    let found = mistakes(&text(&long, ONE_PHASE));
+    assert!(
+        found[0].contains("allowed: at most 512 MiB for all of them"),
+        "{found:#?}"
+    );
+    let many: Vec<String> = (0..101).map(|at| format!("variables.x{at}: [1]")).collect();
+    let found = mistakes(&text(&grid(&many.join(", ")), ONE_PHASE));
+    assert!(
+        found[0].contains("found 101 parameters; allowed: at most 100"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn templates_that_grow_without_end_are_refused() {
+    // Each doubles the one before it: 2^40 bytes if nobody stopped it.
+    let mut doubling = String::from("variables: {v0: xxxxxxxx");
+    for level in 1..30 {
+        doubling.push_str(&format!(", v{level}: \"{{{{ v{0} ~ v{0} }}}}\"", level - 1));
+    }
+    doubling.push('}');
+    let found = mistakes(&text(&doubling, ONE_PHASE));
+    assert!(
+        found.iter().any(|line| line.contains("its value is longer than")),
+        "{found:#?}"
+    );
+    let mut chain = String::from("variables: {v0: 1");
+    for level in 1..60 {
+        chain.push_str(&format!(", v{level}: \"{{{{ v{} }}}}\"", level - 1));
+    }
+    chain.push('}');
+    let found = mistakes(&text(&chain, ONE_PHASE));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("a chain of more than 32 templates"), "{found:#?}");
+    let loops = ONE_PHASE.replace(
+        "requests: 4",
+        "requests: \"{% for i in range(90000) %}{% for j in range(90000) %}x{% endfor %}{% endfor %}\"",
+    );
+    mistake(
+        "",
+        &loops,
+        "7:66: benchmark.phases[0].requests",
+        &["it takes more than 100000 steps"],
+    );
 }
 
 #[test]

@@ -71,9 +71,17 @@ pub fn read_file(path: &Path, options: FileOptions) -> Result<Vec<Session>, File
         return Err(FileError::TooLarge { bytes: metadata.len() });
     }
     let bytes = std::fs::read(path).map_err(FileError::Unreadable)?;
-    let text = match std::str::from_utf8(&bytes) {
+    read_bytes(&bytes, options)
+}
+
+/// The sessions of the bytes of a file.
+///
+/// # Errors
+/// The mistakes of the file.
+pub fn read_bytes(bytes: &[u8], options: FileOptions) -> Result<Vec<Session>, FileError> {
+    let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(not_utf8(&bytes, error.valid_up_to())),
+        Err(error) => return Err(not_utf8(bytes, error.valid_up_to())),
     };
     // A mark at the beginning says that the file is UTF-8, which it has to be anyway.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

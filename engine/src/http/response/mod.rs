@@ -6,7 +6,7 @@ mod tests;
 use super::body::Body;
 use super::endpoint::Protocol;
 use super::error::HttpError;
-use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt};
+use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt, without_credentials};
 use super::head::{Head, MAX_HEAD_BYTES};
 use super::scratch::{Carry, ScratchPool};
 use super::sse::EventSplitter;
@@ -316,7 +316,7 @@ impl ResponseReader {
         if let (300..=399, Some(location)) = (head.status, head.location) {
             failure.add_note(&format!(
                 "redirect to '{}' was not followed: set the endpoint url to the final address",
-                excerpt(location)
+                excerpt(&without_credentials(location))
             ));
             sink = Sink::Discard;
         }

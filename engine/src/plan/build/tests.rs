@@ -2,6 +2,7 @@
 
 mod checks;
 mod datasets;
+mod telemetry;
 
 use super::*;
 use crate::config::parse;
@@ -488,8 +489,6 @@ fn advice_names_what_the_user_may_not_have_meant() {
     };
     assert_eq!(warnings(&users(20)), "");
     assert!(warnings(&users(19)).contains("take 20 s to begin, one turn gap, and are judged after 19 s"));
-    assert_eq!(warnings(&phase("duration: 10, grace_period: 60")), "");
-    assert!(warnings(&phase("duration: 10, grace_period: 3600")).contains("it may last 3610 s"));
     let warmup = |concurrency: u32| {
         format!("    - {{name: warmup, type: concurrency, concurrency: {concurrency}, requests: 99}}\n")
     };
@@ -499,6 +498,20 @@ fn advice_names_what_the_user_may_not_have_meant() {
     let uncapped = "    - {name: w, kind: warmup, type: poisson, rate: 9, requests: 99}\n";
     assert_eq!(warnings(&format!("{}{uncapped}{measured}", warmup(3))), "");
     assert!(with_endpoint("url: h, use_server_token_count: true").warnings[0].contains("usage_prompt_tokens"));
+}
+
+#[test]
+fn t24_a_grace_period_far_longer_than_the_phase_is_accepted_with_its_latest_end() {
+    let warnings = |grace: &str| {
+        let phase =
+            format!("    - {{name: p, kind: profiling, type: concurrency, duration: 10, grace_period: {grace}}}\n");
+        with_phases(&phase).warnings
+    };
+    assert_eq!(warnings("60"), Vec::<String>::new());
+    assert_eq!(
+        warnings("3600"),
+        ["phase p: it may last 3610 s, because grace_period 3600 s follows duration 10 s"]
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Keys of `benchmark` but those of phases.
 
 use super::super::super::schema::{
-    ARTIFACTS, DATASET, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
-    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
+    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -63,13 +63,13 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ("logging", Section(&LOGGING), "What is logged."),
     (
         "server_metrics",
-        OneOf(&[Off, Section(&SERVER_METRICS)]),
-        "The server's own metrics; off so far.",
+        OneOf(&[Switch, Text, Section(&SERVER_METRICS)]),
+        "The server's own metrics, read while the load runs: on unless false; a URL is a further address.",
     ),
     (
         "gpu_telemetry",
-        OneOf(&[Off, Section(&GPU_TELEMETRY)]),
-        "Figures of the GPUs; off so far.",
+        OneOf(&[Switch, Text, Section(&GPU_TELEMETRY)]),
+        "Figures of the server's GPUs: on unless false; a URL is the address of a DCGM exporter.",
     ),
     (
         "network_latency",
@@ -301,6 +301,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         "A line for each request: [jsonl], or false for none.",
     ),
     (
+        "slice_duration",
+        Duration(POSITIVE),
+        "Length of the slices that server metrics have figures of.",
+    ),
+    (
         "raw",
         Boolean,
         "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
@@ -314,20 +319,29 @@ pub(super) const IN_TOKENIZER: &[Key] = &[("name", Exactly(&["builtin"]), "The t
 pub(super) const IN_LOGGING: &[Key] = &[("level", Words(&["info"]), "The level: info.")];
 
 pub(super) const IN_SERVER_METRICS: &[Key] = &[
-    ("enabled", Boolean, "Must be false so far."),
-    ("url", Free, "Where metrics would be read."),
-    ("urls", Free, "Where metrics would be read."),
-    ("formats", Free, "What would be written."),
-    ("discovery", Free, "How sources would be found."),
+    ("enabled", Boolean, "Whether metrics are read; true by default."),
+    ("url", Text, "An address beside those of the endpoint."),
+    ("urls", List(&Text), "Addresses beside those of the endpoint."),
+    (
+        "formats",
+        List(&Words(&["json", "csv", "jsonl"])),
+        "The files that are written; json and csv by default.",
+    ),
+    (
+        "discovery",
+        Section(&DISCOVERY),
+        "How further addresses are found: not at all.",
+    ),
 ];
 
+pub(super) const IN_DISCOVERY: &[Key] = &[("mode", Words(&["auto", "disabled"]), "Both find nothing.")];
+
 pub(super) const IN_GPU_TELEMETRY: &[Key] = &[
-    ("enabled", Boolean, "Must be false so far."),
-    ("url", Free, "Where figures would be read."),
-    ("urls", Free, "Where figures would be read."),
-    ("metrics_file", Free, "Which figures would be read."),
-    ("collector", Free, "How figures would be read."),
-    ("mode", Free, "How figures would be shown."),
+    ("enabled", Boolean, "Whether figures are read; true by default."),
+    ("url", Text, "The address of a DCGM exporter."),
+    ("urls", List(&Text), "Addresses of DCGM exporters."),
+    ("collector", Words(&["dcgm"]), "Where figures come from: dcgm."),
+    ("mode", Words(&["summary"]), "How figures are shown: summary."),
 ];
 
 pub(super) const IN_NETWORK_LATENCY: &[Key] = &[

@@ -1,0 +1,34 @@
+//! What the server and its GPUs say about themselves while the load runs.
+//!
+//! ```text
+//! scraper thread --page--> parser --families--> history --spans--> figures of a phase
+//!   ^ bell: a phase starts or ends
+//! ```
+//!
+//! Each endpoint has a thread and a history of its own. No core and no phase ever waits for one of them; they are read when the load has ended.
+//! Parser, histories and figures are values: they know neither sockets nor clocks.
+
+mod bell;
+mod estimate;
+mod exposition;
+mod gpu;
+mod gpu_stats;
+mod history;
+mod line;
+mod scraper;
+mod span;
+mod stats;
+mod track;
+mod unit;
+
+pub use bell::Bell;
+pub use exposition::{FamilyKind, Labels};
+pub use gpu::{GPU_FIELDS, GpuField, GpuHistory, GpuIdentity, gpu_fields};
+pub use gpu_stats::{Efficiency, GpuFigure, GpuStats, LoadFigures, efficiency, summarize_gpus};
+pub use history::{Figures, History, Scrape, Snapshot};
+pub use scraper::{Answer, Course, Keep, Scrapers};
+pub use span::{Lifetime, Span, union};
+pub use stats::{
+    CounterStats, FamilyStats, GaugeStats, HistogramStats, PERCENTILES, SeriesStats, Slice, SliceStats, Spread, Stats,
+    summarize,
+};
