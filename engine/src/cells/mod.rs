@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::artifact::ArtifactError;
 use crate::config::{Config, Diagnostics, PhaseKind, Suite, Variation};
-use crate::plan::{self, BuildOptions, Plan};
+use crate::plan::{self, BuildOptions, CellIdentity, Plan};
 use crate::units::Nanos;
 use layout::Layout;
 
@@ -197,7 +197,20 @@ impl Cells {
             trial: cell.trial,
             ..self.options.clone()
         };
-        plan::build(&config, &options)
+        let mut plan = plan::build(&config, &options)?;
+        plan.cell = Some(self.identity(cell));
+        Ok(plan)
+    }
+
+    fn identity(&self, cell: &Cell) -> CellIdentity {
+        let variation = &self.suite.variations[cell.variation];
+        CellIdentity {
+            sweep_id: self.id.clone(),
+            run_label: cell.run_label(),
+            variation_index: cell.variation,
+            variation_label: variation.label.clone(),
+            variation_values: variation.values.iter().cloned().collect(),
+        }
     }
 
     fn prefix(&self) -> Option<&str> {
