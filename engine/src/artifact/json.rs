@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::client;
+use super::echo;
 use super::telemetry::{self, TelemetryFacts};
 use crate::plan::Plan;
 use crate::report::{
@@ -94,7 +95,8 @@ fn document(
     document.insert("aiperf_version".into(), json!(TOOL_VERSION));
     document.insert("benchmark_id".into(), json!(plan.benchmark_id));
     document.extend(leading.into_iter().map(entry));
-    document.insert("input_config".into(), plan.input_config.clone());
+    let (config, own) = echo::split(&plan.input_config);
+    document.insert("input_config".into(), config);
     document.insert("run_info".into(), run_info(plan));
     document.insert("was_cancelled".into(), json!(scope.was_cancelled));
     document.insert("runtime_submission_invalid_reasons".into(), json!([]));
@@ -112,6 +114,8 @@ fn document(
         document.insert("warmup_metrics".into(), Value::Object(metrics));
     }
     document.extend(rest.into_iter().map(entry));
+    let own = own.map(|own| ("input_config".to_owned(), own));
+    let facts = facts.into_iter().chain(own).collect();
     document.insert("ringload".into(), additions(report, scope, facts));
     Value::Object(document)
 }
