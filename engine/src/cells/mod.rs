@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::artifact::ArtifactError;
 use crate::config::{Config, Diagnostics, PhaseKind, Suite, Variation};
-use crate::plan::{self, BuildOptions, Outline, Plan};
+use crate::plan::{self, BuildOptions, CellIdentity, Outline, Plan};
 use crate::units::Nanos;
 use layout::Layout;
 
@@ -167,7 +167,21 @@ impl Cells {
     }
 
     fn plan_with(&self, cell: &Cell, seed: Option<u64>) -> Result<Plan, Diagnostics> {
-        plan::build(&of_trial(&self.suite, cell), &options_of(&self.options, cell, seed))
+        let options = options_of(&self.options, cell, seed);
+        let mut plan = plan::build(&of_trial(&self.suite, cell), &options)?;
+        plan.cell = Some(self.identity(cell));
+        Ok(plan)
+    }
+
+    fn identity(&self, cell: &Cell) -> CellIdentity {
+        let variation = &self.suite.variations[cell.variation];
+        CellIdentity {
+            sweep_id: self.id.clone(),
+            run_label: cell.run_label(),
+            variation_index: cell.variation,
+            variation_label: variation.label.clone(),
+            variation_values: variation.values.iter().cloned().collect(),
+        }
     }
 
     fn prefix(&self) -> Option<&str> {

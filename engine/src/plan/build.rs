@@ -114,6 +114,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             .clone()
             .unwrap_or_else(|| format!("{:012x}", draw_u64() >> 16)),
         trial: options.trial,
+        cell: None,
         seed: settings.seed,
         models: config.models.clone(),
         input_config: echo::input_config(
