@@ -48,11 +48,21 @@ pub(crate) fn execute(args: &Init) -> Exit {
     }
     match &args.output {
         None => printed(&text),
-        Some(path) => write(path, &text),
+        Some(path) => write(path, &text, open_keys(args)),
     }
 }
 
-fn write(path: &Path, text: &str) -> Exit {
+/// What is still to be set in the file before it can be run.
+fn open_keys(args: &Init) -> &'static str {
+    match (&args.model, &args.url) {
+        (None, None) => "; set model and url, then",
+        (None, Some(_)) => "; set model, then",
+        (Some(_), None) => "; set url, then",
+        (Some(_), Some(_)) => "; to run it",
+    }
+}
+
+fn write(path: &Path, text: &str, then: &str) -> Exit {
     let shown = path.display();
     // `create_new` leaves no moment between the look and the writing.
     let written = OpenOptions::new()
@@ -62,9 +72,7 @@ fn write(path: &Path, text: &str) -> Exit {
         .and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Ok(()) => {
-            console::note(&format!(
-                "wrote {shown}; set model and url, then: ringload profile --config {shown}"
-            ));
+            console::note(&format!("wrote {shown}{then}: ringload profile --config {shown}"));
             Exit::Success
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
