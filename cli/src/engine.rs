@@ -19,14 +19,16 @@ pub(crate) use ringload_engine::cells::{
 };
 pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::plan::{Arrival, DrainRule, Gaps, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice};
+pub(crate) use ringload_engine::plan::{
+    Arrival, DrainRule, Gaps, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
+};
 pub(crate) use ringload_engine::run::{
     Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
     Preview, Requests, RunError, RunOptions, RunOutcome, preview, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 
-use ringload_engine::config;
+use ringload_engine::config::{self, Suite};
 pub(crate) use ringload_engine::config::{
     Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
     positive_duration, recorded, redact_url, refusal,
@@ -96,6 +98,15 @@ pub(crate) enum Work {
     Cells(Box<Cells>),
 }
 
+/// Work that was checked as [`resolve`] does and is not ready to start: no request is made.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    /// One run.
+    Run(Outline),
+    /// A sweep, or several runs of the same.
+    Cells(Box<Cells>),
+}
+
 /// Work that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -128,6 +139,34 @@ pub(crate) fn check_text(name: &str, text: &str) -> Result<(), String> {
 /// # Errors
 /// Every mistake of the config.
 pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
+    let (suite, options) = read(source, overrides)?;
+    let ui = suite.variations[0].config.ui.map(|ui| match ui {
+        config::Ui::None => Ui::None,
+        config::Ui::Simple => Ui::Simple,
+    });
+    let is_seeded = suite.variations[0].config.random_seed.is_some();
+    let work = if suite.is_single() {
+        let config = suite.into_single()?;
+        Work::Run(Box::new(plan::build(&config, &options)?))
+    } else {
+        Work::Cells(Box::new(Cells::prepare(suite, options)?))
+    };
+    Ok(Prepared { work, ui, is_seeded })
+}
+
+/// Whether [`resolve`] would succeed, found out without making requests.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub(crate) fn check(source: Source<'_>, overrides: Overrides) -> Result<Checked, Diagnostics> {
+    let (suite, options) = read(source, overrides)?;
+    if suite.is_single() {
+        return plan::check(&suite.into_single()?, &options).map(Checked::Run);
+    }
+    Ok(Checked::Cells(Box::new(Cells::prepare(suite, options)?)))
+}
+
+fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions), Diagnostics> {
     let mut suite = match source {
         Source::File(path) => config::load_suite_with(path, &overrides.flags),
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
@@ -147,18 +186,7 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         seed: None,
         trial: 0,
     };
-    let ui = suite.variations[0].config.ui.map(|ui| match ui {
-        config::Ui::None => Ui::None,
-        config::Ui::Simple => Ui::Simple,
-    });
-    let is_seeded = suite.variations[0].config.random_seed.is_some();
-    let work = if suite.is_single() {
-        let config = suite.into_single()?;
-        Work::Run(Box::new(plan::build(&config, &options)?))
-    } else {
-        Work::Cells(Box::new(Cells::prepare(suite, options)?))
-    };
-    Ok(Prepared { work, ui, is_seeded })
+    Ok((suite, options))
 }
 
 /// A cell that has ended, as its line of the table.

@@ -64,9 +64,16 @@ pub fn run_files(place: &str, phases: &[&str]) -> BTreeSet<String> {
         "profile_export_aiperf.json",
         "resolved_config.yaml",
         "run_config.json",
+        "server_metrics_export.csv",
+        "server_metrics_export.json",
     ];
     let of_phases = phases.iter().flat_map(|phase| {
-        ["csv", "json"].map(|ending| format!("{place}/phases/{phase}/profile_export_aiperf.{ending}"))
+        [
+            "profile_export_aiperf.csv",
+            "profile_export_aiperf.json",
+            "server_metrics.json",
+        ]
+        .map(|name| format!("{place}/phases/{phase}/{name}"))
     });
     fixed
         .iter()

@@ -439,7 +439,15 @@ fn profile(folder: &std::path::Path, url: &str, stop: &str, more: &[&str]) -> st
     );
     std::fs::write(&config, text).expect("the folder can be written");
     Command::new(ringload())
-        .args(["profile", "--ui", "none", "--cores", "1", "--output-artifact-dir"])
+        .args([
+            "profile",
+            "--ui",
+            "none",
+            "--cores",
+            "1",
+            "--no-server-metrics",
+            "--output-artifact-dir",
+        ])
         .arg(folder.join("results"))
         .arg("--config")
         .arg(&config)

@@ -136,7 +136,7 @@ variables: {{service_token: zq10VARIABLE}}
     reset_kv_cache: {{path: \"/reset_prefix_cache?token=zq9HOOK\", timeout_seconds: 2, max_retry_seconds: 0}}
     server_profiler: {{start_path: \"/start_profile?token=zq9HOOK\", stop_path: \"/stop_profile?token=zq9HOOK\"}}
   dataset: {{type: synthetic, entries: 4, prompts: {{isl: 16, osl: 4}}}}
-  artifacts: {{dir: ./results}}
+  artifacts: {{dir: ./results, raw: true}}
   phases:
     - {{name: warmup, kind: warmup, type: concurrency, requests: 2}}
     - {{name: load, kind: profiling, type: concurrency, concurrency: 2, requests: 4}}

@@ -19,6 +19,7 @@ mod client;
 mod csv;
 mod digits;
 mod directory;
+mod echo;
 mod error;
 mod inputs;
 mod json;

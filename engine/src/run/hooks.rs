@@ -26,7 +26,7 @@ use crate::units::Nanos;
 /// Longest life of a stop that follows a call which was given up: the user waits for the end of the process.
 const LAST_STOP_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// From the interrupt to the end of all waiting for control calls. What is left of five seconds is for writing the results.
-const LAST_WORD: Nanos = Nanos::from_millis(4_200);
+const LAST_WORD: Nanos = Nanos::from_secs(4);
 
 /// The hooks of a run and the client that calls them.
 pub(super) struct Hooks {

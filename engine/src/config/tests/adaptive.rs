@@ -215,7 +215,7 @@ fn what_contradicts_a_moved_pace_is_refused_with_the_reason() {
             "type: poisson, rate: 9",
             "request_rate",
             ", min: 9",
-            "the value is to rise from 9 to 9",
+            "the value is to rise from 9 (min) to 9 (max)",
         ),
         (
             "type: poisson, rate: 9",

@@ -1,5 +1,6 @@
 //! Whole configs to plans.
 
+mod checks;
 mod datasets;
 mod telemetry;
 

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::dataset::{Conversation, FileConversations, FileFormat, FileOptions, SyntheticRankings, read_records};
 use crate::plan::IdBlock;
 
+mod drafts;
 mod kinds;
 mod turns;
 
@@ -84,6 +86,34 @@ impl Given {
             session_header: self.session_header.as_deref(),
             extra: &self.extra,
         })
+    }
+
+    /// The images of conversations, unchecked.
+    fn make(&self, conversations: impl IntoIterator<Item = Conversation>) -> Vec<RequestImage> {
+        self.with_inputs(|inputs| {
+            let parts = Parts::new(inputs).expect("the inputs are sound");
+            let turns = conversations.into_iter().flat_map(|conversation| conversation.turns);
+            turns
+                .map(|turn| {
+                    let system = turn.written.as_deref().and_then(|written| written.system.as_deref());
+                    parts.image(0, 0, &turn, system, &mut Scratch::default())
+                })
+                .collect()
+        })
+    }
+
+    /// The draft of records.
+    fn draft<T>(
+        &self,
+        format: FileFormat,
+        records: &[&str],
+        look: impl FnOnce(Result<Draft<'_>, RenderError>) -> T,
+    ) -> T {
+        let records: Vec<String> = records.iter().map(|&record| record.to_owned()).collect();
+        let options = FileOptions { format, block_size: 4 };
+        let sessions = read_records(&records, options).unwrap_or_else(|error| panic!("{error:?}"));
+        let make = FileConversations::new(None, 4, self.seed);
+        self.with_inputs(|inputs| look(Draft::sessions(inputs, sessions, make)))
     }
 
     fn header(mut self, name: &str, value: &str) -> Self {
