@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command_args::{ConfigCommand, DryRun, Shell};
@@ -116,7 +117,8 @@ pub(crate) struct Profile {
     ///
     /// It is created if need be. A directory that holds results is refused before any load, unless --overwrite is given. The bundled
     /// workflow of --mock takes the first free name of ./artifacts/mock, ./artifacts/mock-2 and so on.
-    #[arg(long, alias = "artifact-dir", value_name = "DIR", help_heading = "Output")]
+    #[arg(long, alias = "artifact-dir", value_name = "DIR", help_heading = "Output",
+          value_parser = PathBufValueParser::new().try_map(directory))]
     pub(crate) output_artifact_dir: Option<PathBuf>,
 
     /// Remove the results of an earlier run from the artifact directory first.
@@ -190,6 +192,14 @@ pub(crate) enum Ui {
     None,
 }
 
+/// A directory under the rule for `artifacts.dir`, where the run writes it down for the next one to read.
+fn directory(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.to_str() {
+        Some(text) if !text.trim().is_empty() && !text.contains(char::is_control) => Ok(path),
+        _ => Err("allowed: UTF-8 text that is not blank and has no control characters"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory as _, error::ErrorKind};
@@ -259,6 +269,7 @@ mod tests {
             "ringload profile --mock --cores 3-1",
             "ringload profile --mock --pacing exact",
             "ringload profile --mock --server-preset tgi",
+            "ringload profile --mock --output-artifact-dir a\u{7}b",
         ] {
             assert!(
                 matches!(

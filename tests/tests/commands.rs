@@ -229,7 +229,20 @@ fn init_without_a_name_is_the_quickstart_and_never_overwrites() {
         printed,
         workplace.run(&["config", "init", "-t", "quickstart"]).expect(0).stdout
     );
-    workplace.run(&["config", "init", "--output", "mine.yaml"]).expect(0);
+    let written = workplace.run(&["config", "init", "--output", "mine.yaml"]).expect(0);
+    assert!(written.stderr.contains("set model and url"), "{}", written.stderr);
+    let whole = [
+        "config",
+        "init",
+        "--output",
+        "whole.yaml",
+        "--model",
+        "m",
+        "--url",
+        "http://h",
+    ];
+    let written = workplace.run(&whole).expect(0);
+    assert!(!written.stderr.contains("; set "), "{}", written.stderr);
     fs::write(workplace.path("mine.yaml"), "precious").expect("a file");
     let refused = workplace.run(&["config", "init", "--output", "mine.yaml"]).expect(2);
     assert!(

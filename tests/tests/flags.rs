@@ -193,6 +193,25 @@ fn c09_a_warmup_of_no_requests_is_refused_with_the_advice_to_leave_it_out() {
 }
 
 #[test]
+fn a_key_or_threshold_that_stands_twice_is_refused() {
+    let workplace = Workplace::new("");
+    for (words, name) in [
+        ("--extra-inputs seed:1 --extra-inputs seed:2", "key `seed`"),
+        ("--extra-inputs seed:1 {\"seed\":2}", "key `seed`"),
+        (
+            "--goodput request_latency:5 request_latency:6",
+            "metric `request_latency`",
+        ),
+    ] {
+        let mut line = vec!["profile", "--model", "m", "--dry-run"];
+        line.extend(words.split(' '));
+        let ended = workplace.run(&line).expect(2);
+        let expected = format!("found the {name} twice; remove one");
+        assert!(ended.stderr.contains(&expected), "{words}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn c14_credentials_of_flags_reach_the_server_and_are_masked_everywhere() {
     let server = mock(|_| {});
     let workplace = Workplace::new("");

@@ -67,6 +67,19 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
     }
 }
 
+/// Files that have one name whatever the prefix is, beside the exports or in the directory of a phase or cell: an export of that name would
+/// replace them, or they it.
+const TAKEN: [&str; 8] = [
+    "inputs",
+    "phase_manifest",
+    "run_config",
+    "server_metrics",
+    "gpu_telemetry",
+    "adaptive_scale_events",
+    "adaptive_scale_summary",
+    "adaptive_scale_manifest",
+];
+
 /// A base name that stays in the artifact directory.
 fn prefix(field: &Field<'_>) -> Option<String> {
     let prefix = field.non_empty_text()?;
@@ -75,7 +88,26 @@ fn prefix(field: &Field<'_>) -> Option<String> {
         field.mistake("a file name of at most 100 bytes without `/` and `\\` that does not start with `.`");
         return None;
     }
+    if TAKEN.contains(&bare(prefix)) {
+        field.mistake(&format!(
+            "a name that no other file of the artifacts has, so none of {}",
+            TAKEN.join(", ")
+        ));
+        return None;
+    }
     Some(prefix.to_owned())
+}
+
+/// A prefix without what users leave on it and the exports take off again.
+fn bare(prefix: &str) -> &str {
+    let stem = [".jsonl", ".json", ".csv"]
+        .iter()
+        .find_map(|ending| prefix.strip_suffix(ending));
+    let kinds = ["_server_metrics", "_gpu_telemetry", "_timeslices", "_outputs", "_raw"];
+    match stem {
+        Some(stem) => kinds.iter().find_map(|kind| stem.strip_suffix(kind)).unwrap_or(stem),
+        None => prefix,
+    }
 }
 
 /// `[json]`, `true` or `false`. An empty list is refused: it reads like "nothing" to some and like "the default" to others.

@@ -182,12 +182,15 @@ impl Overlay<'_> {
 
     fn write_extra(&mut self) {
         let Some(given) = self.get("extra-inputs") else { return };
+        let mut seen: Vec<String> = Vec::new();
         for word in &given.words {
             if word.trim_start().starts_with('{') {
                 match serde_json::from_str(word) {
                     Ok(Json::Object(object)) => {
                         for (name, value) in &object {
-                            self.put_named("extra", name, &json_node(value, given.at), given.at);
+                            if self.is_new("key", name, &mut seen, given.at) {
+                                self.put_named("extra", name, &json_node(value, given.at), given.at);
+                            }
                         }
                     }
                     _ => self.mistake(
@@ -199,7 +202,9 @@ impl Overlay<'_> {
             }
             match word.split_once(':') {
                 Some((name, value)) if !name.is_empty() => {
-                    self.put_named("extra", name, &extra_value(given, value), given.at);
+                    if self.is_new("key", name, &mut seen, given.at) {
+                        self.put_named("extra", name, &extra_value(given, value), given.at);
+                    }
                 }
                 _ => self.mistake(
                     given.at,
@@ -207,6 +212,18 @@ impl Overlay<'_> {
                 ),
             }
         }
+    }
+
+    /// Whether a flag that may be repeated names this for the first time; of two values one would be passed over.
+    fn is_new(&mut self, what: &str, name: &str, seen: &mut Vec<String>, at: Position) -> bool {
+        let is_new = !seen.iter().any(|other| other == name);
+        if is_new {
+            seen.push(name.to_owned());
+        } else {
+            let name = name.escape_debug();
+            self.mistake(at, format!("found the {what} `{name}` twice; remove one"));
+        }
+        is_new
     }
 
     fn write_outputs(&mut self) {
@@ -239,9 +256,13 @@ impl Overlay<'_> {
             self.put(&keys("runtime.ui"), &given.scalar(word), given.at);
         }
         if let Some(given) = self.get("goodput") {
+            let mut seen = Vec::new();
             for threshold in given.words.iter().flat_map(|word| word.split_whitespace()) {
                 match threshold.split_once(':').filter(|(metric, _)| !metric.is_empty()) {
                     Some((metric, limit)) => {
+                        if !self.is_new("metric", metric, &mut seen, given.at) {
+                            continue;
+                        }
                         let steps = [Step::Key("slos".into()), Step::Key(metric.to_owned())];
                         self.put(&steps, &given.scalar(limit), given.at);
                     }
