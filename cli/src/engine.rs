@@ -2,6 +2,7 @@
 //!
 //! Everything that the other modules know of a run passes through here, so a change of the engine's face ends in this file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
@@ -115,6 +116,8 @@ pub(crate) struct Prepared {
     pub(crate) ui: Option<Ui>,
     /// Whether the file decides the seed of a single run.
     pub(crate) is_seeded: bool,
+    /// The models of all variations, each once.
+    pub(crate) models: Vec<String>,
 }
 
 /// The same as [`resolve`], for people.
@@ -145,13 +148,23 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         config::Ui::Simple => Ui::Simple,
     });
     let is_seeded = suite.variations[0].config.random_seed.is_some();
+    let models: BTreeSet<String> = suite
+        .variations
+        .iter()
+        .flat_map(|variation| variation.config.models.iter().cloned())
+        .collect();
     let work = if suite.is_single() {
         let config = suite.into_single()?;
         Work::Run(Box::new(plan::build(&config, &options)?))
     } else {
         Work::Cells(Box::new(Cells::prepare(suite, options)?))
     };
-    Ok(Prepared { work, ui, is_seeded })
+    Ok(Prepared {
+        work,
+        ui,
+        is_seeded,
+        models: models.into_iter().collect(),
+    })
 }
 
 /// Whether [`resolve`] would succeed, found out without making requests.
