@@ -15,12 +15,20 @@ const NAME_CHARS: usize = 32;
 pub(crate) struct Progress<W> {
     out: W,
     style: Style,
-    /// What each phase of the last snapshot had: name, elapsed time, requests that had ended.
-    previous: Vec<(String, Nanos, u64)>,
+    /// The phases of the last snapshot.
+    previous: Vec<Before>,
     /// A line stands on the terminal without its end.
     open_line: bool,
     /// What each line begins with.
     prefix: String,
+}
+
+/// What a phase had when it was last shown.
+struct Before {
+    name: String,
+    elapsed: Nanos,
+    sent: u64,
+    returned: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,20 +93,27 @@ impl<W: Write> Progress<W> {
 
     fn line(&mut self, snapshot: &LiveSnapshot) -> String {
         let parts: Vec<String> = snapshot.phases.iter().map(|phase| self.describe(phase)).collect();
+        let is_waiting = snapshot
+            .phases
+            .iter()
+            .any(|phase| phase.draining || self.stands_still(phase));
         self.previous = snapshot
             .phases
             .iter()
-            .map(|phase| (phase.name.clone(), phase.elapsed, phase.tally.returned()))
+            .map(|phase| Before {
+                name: phase.name.clone(),
+                elapsed: phase.elapsed,
+                sent: phase.tally.sent,
+                returned: phase.tally.returned(),
+            })
             .collect();
         let mut line = if parts.is_empty() {
             "no phase is running".to_owned()
         } else {
             parts.join(" | ")
         };
-        // What a drain waits for. While requests start, old ones are nothing to remark on.
-        if let Some(age) = snapshot.oldest_request
-            && snapshot.phases.iter().any(|phase| phase.draining)
-        {
+        // What a drain waits for, or a closed loop whose server has stopped answering. While requests start, old ones are nothing to remark on.
+        if let Some(age) = snapshot.oldest_request.filter(|_| is_waiting) {
             line.push_str(&format!("  oldest {:.1} s", age.as_secs_f64()));
         }
         format!("{}{:>6.1} s  {line}", self.prefix, snapshot.elapsed.as_secs_f64())
@@ -126,13 +141,24 @@ impl<W: Write> Progress<W> {
         text
     }
 
+    fn before(&self, phase: &LivePhase) -> Option<&Before> {
+        self.previous.iter().find(|before| before.name == phase.name)
+    }
+
+    /// Whether nothing was sent and nothing ended since the last snapshot, with requests in flight.
+    fn stands_still(&self, phase: &LivePhase) -> bool {
+        let tally = &phase.tally;
+        tally.in_flight() > 0
+            && self
+                .before(phase)
+                .is_some_and(|before| (before.sent, before.returned) == (tally.sent, tally.returned()))
+    }
+
     /// Requests of the phase that ended per second, since the last snapshot.
     fn rate(&self, phase: &LivePhase) -> f64 {
         let (since, before) = self
-            .previous
-            .iter()
-            .find(|(name, _, _)| *name == phase.name)
-            .map_or((Nanos::ZERO, 0), |&(_, elapsed, returned)| (elapsed, returned));
+            .before(phase)
+            .map_or((Nanos::ZERO, 0), |before| (before.elapsed, before.returned));
         let span = phase.elapsed.since(since).as_secs_f64();
         if span > 0.0 {
             phase.tally.returned().saturating_sub(before) as f64 / span
@@ -215,6 +241,18 @@ mod tests {
             text,
             "   5.0 s  a  draining, 10 left | b  1.0 s  sent 20  in flight 10  errors 4  cancelled 6  10.0 req/s  oldest 2.5 s\n"
         );
+    }
+
+    #[test]
+    fn a_phase_that_stands_still_says_what_it_waits_for() {
+        let at = |elapsed_s, sent, succeeded| snapshot(elapsed_s, vec![phase("a", elapsed_s, sent, succeeded)]);
+        // Sent, all in flight; one second without news; news again; all answered, and nothing more to send yet.
+        let text = drawn(
+            Style::Lines,
+            &[at(1, 8, 0), at(2, 8, 0), at(3, 9, 1), at(4, 9, 9), at(5, 9, 9)],
+        );
+        let told: Vec<bool> = text.lines().map(|line| line.ends_with("oldest 2.5 s")).collect();
+        assert_eq!(told, [false, true, false, false, false], "{text}");
     }
 
     #[test]
