@@ -118,10 +118,10 @@ fn stops(history: &History, spans: &[Span]) -> Vec<Stop> {
     for span in spans {
         let mut from = span.reference;
         let begin = span.first.max(unseen);
-        for index in begin..=span.end_at {
+        for (index, scrape) in scrapes.iter().enumerate().take(span.end_at + 1).skip(begin) {
             // The first one has no stop before it that it could be like.
-            if index == begin || scrapes[index].is_update {
-                let answered = scrapes[index].answered;
+            if index == begin || scrape.is_update {
+                let answered = scrape.answered;
                 stops.push(Stop { from, index, answered });
                 from = index;
             }
