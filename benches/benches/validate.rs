@@ -1,6 +1,6 @@
-//! How long does it take to validate each example, and how much of it is the file and how much the prompts (P12)?
+//! How long does it take to validate each example, and how much of it is the file and how much the plans (P12)?
 //!
-//! `read` is the text to the config of every variation, `plan` the plans that a validation builds: prompts made, requests rendered. Medians of
+//! `read` is the text to the config of every variation, `plan` the plans that a validation checks: lengths drawn, requests not rendered. Medians of
 //! repetitions in this process. Checked: every example is valid.
 //!
 //! It leaves out what starting a process costs: `config validate` of the program takes about a millisecond more.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ringload_benches::harness::{self, Size};
 use ringload_engine::cells::Cells;
 use ringload_engine::config;
-use ringload_engine::plan::{BuildOptions, build};
+use ringload_engine::plan::{BuildOptions, check};
 
 const REPETITIONS: usize = 31;
 
@@ -58,7 +58,7 @@ fn validate(name: &str, bytes: &[u8]) -> (Duration, Duration) {
     let start = Instant::now();
     let built = if suite.is_single() {
         let config = suite.into_single().expect("it is single");
-        build(&config, &BuildOptions::default()).map(drop)
+        check(&config, &BuildOptions::default()).map(drop)
     } else {
         Cells::prepare(suite, BuildOptions::default()).map(drop)
     };

@@ -91,6 +91,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
         trial: 0,
+        cell: None,
         seed: SEED,
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {

@@ -23,6 +23,7 @@ pub(crate) enum Command {
     /// Run a workflow, of a config file or of flags, against a server and write its artifacts.
     ///
     /// Flags alone make a workflow of one profiling phase; over a config file they change what it says. `-h` lists them in a line each.
+    #[command(after_long_help = exit::help())]
     Profile(Box<Profile>),
     /// Work with config files without sending anything.
     #[command(subcommand)]

@@ -103,7 +103,7 @@ pub(crate) enum Shell {
 /// What `profile --dry-run` prints.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct DryRun {
-    /// Print what would run and stop: phases, expected requests, worst-case end, needs of this host. Nothing is sent and nothing is written.
+    /// Print what would run and stop: phases, expected requests, latest ends, needs of this host. Nothing is sent and nothing is written.
     ///
     /// Exits as the run would if it were refused before the load; the server is not asked and its name not resolved.
     #[arg(long, help_heading = "Input")]

@@ -2,6 +2,7 @@
 //!
 //! Everything that the other modules know of a run passes through here, so a change of the engine's face ends in this file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringload_engine::plan::PhaseKind;
@@ -19,14 +20,16 @@ pub(crate) use ringload_engine::cells::{
 };
 pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
-pub(crate) use ringload_engine::plan::{Arrival, DrainRule, Gaps, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice};
+pub(crate) use ringload_engine::plan::{
+    Arrival, DrainRule, Gaps, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
+};
 pub(crate) use ringload_engine::run::{
     Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
     Preview, Requests, RunError, RunOptions, RunOutcome, preview, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 
-use ringload_engine::config;
+use ringload_engine::config::{self, Suite};
 pub(crate) use ringload_engine::config::{
     Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
     positive_duration, recorded, redact_url, refusal,
@@ -96,6 +99,15 @@ pub(crate) enum Work {
     Cells(Box<Cells>),
 }
 
+/// Work that was checked as [`resolve`] does and is not ready to start: no request is made.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    /// One run.
+    Run(Outline),
+    /// A sweep, or several runs of the same.
+    Cells(Box<Cells>),
+}
+
 /// Work that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -104,6 +116,8 @@ pub(crate) struct Prepared {
     pub(crate) ui: Option<Ui>,
     /// Whether the file decides the seed of a single run.
     pub(crate) is_seeded: bool,
+    /// The models of all variations, each once.
+    pub(crate) models: Vec<String>,
 }
 
 /// The same as [`resolve`], for people.
@@ -128,6 +142,44 @@ pub(crate) fn check_text(name: &str, text: &str) -> Result<(), String> {
 /// # Errors
 /// Every mistake of the config.
 pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
+    let (suite, options) = read(source, overrides)?;
+    let ui = suite.variations[0].config.ui.map(|ui| match ui {
+        config::Ui::None => Ui::None,
+        config::Ui::Simple => Ui::Simple,
+    });
+    let is_seeded = suite.variations[0].config.random_seed.is_some();
+    let models: BTreeSet<String> = suite
+        .variations
+        .iter()
+        .flat_map(|variation| variation.config.models.iter().cloned())
+        .collect();
+    let work = if suite.is_single() {
+        let config = suite.into_single()?;
+        Work::Run(Box::new(plan::build(&config, &options)?))
+    } else {
+        Work::Cells(Box::new(Cells::prepare(suite, options)?))
+    };
+    Ok(Prepared {
+        work,
+        ui,
+        is_seeded,
+        models: models.into_iter().collect(),
+    })
+}
+
+/// Whether [`resolve`] would succeed, found out without making requests.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub(crate) fn check(source: Source<'_>, overrides: Overrides) -> Result<Checked, Diagnostics> {
+    let (suite, options) = read(source, overrides)?;
+    if suite.is_single() {
+        return plan::check(&suite.into_single()?, &options).map(Checked::Run);
+    }
+    Ok(Checked::Cells(Box::new(Cells::prepare(suite, options)?)))
+}
+
+fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions), Diagnostics> {
     let mut suite = match source {
         Source::File(path) => config::load_suite_with(path, &overrides.flags),
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
@@ -147,18 +199,7 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
         seed: None,
         trial: 0,
     };
-    let ui = suite.variations[0].config.ui.map(|ui| match ui {
-        config::Ui::None => Ui::None,
-        config::Ui::Simple => Ui::Simple,
-    });
-    let is_seeded = suite.variations[0].config.random_seed.is_some();
-    let work = if suite.is_single() {
-        let config = suite.into_single()?;
-        Work::Run(Box::new(plan::build(&config, &options)?))
-    } else {
-        Work::Cells(Box::new(Cells::prepare(suite, options)?))
-    };
-    Ok(Prepared { work, ui, is_seeded })
+    Ok((suite, options))
 }
 
 /// A cell that has ended, as its line of the table.

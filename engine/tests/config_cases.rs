@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ringload_engine::cells::Cells;
 use ringload_engine::config::{self, Diagnostic, Diagnostics};
-use ringload_engine::plan::{BuildOptions, Plan, build};
+use ringload_engine::plan::{BuildOptions, Outline, PhasePlan, Plan, build, check};
 
 /// A row of the index.
 struct Case {
@@ -44,11 +44,38 @@ fn resolve(file: &Path) -> Result<Plan, Diagnostics> {
     std::env::set_current_dir(cases_directory()).expect("the directory of the cases is there");
     let bytes = std::fs::read(file).expect("the case is readable");
     let suite = config::parse_suite(&file.display().to_string(), &bytes, &|_| None)?;
+    // Without a seed the check and the build would each draw one, and with it numbers of turns.
+    let options = BuildOptions {
+        seed: Some(7),
+        ..BuildOptions::default()
+    };
     if suite.is_single() {
-        return build(&suite.into_single()?, &BuildOptions::default());
+        let config = suite.into_single()?;
+        let built = build(&config, &options);
+        assert_same_verdict(&check(&config, &options), &built);
+        return built;
     }
-    let cells = Cells::prepare(suite, BuildOptions::default())?;
-    cells.plan(&cells.cells()[0])
+    let cells = Cells::prepare(suite, options)?;
+    // What was checked when the cells were prepared is what is built when they run.
+    let built = cells.plan(&cells.cells()[0]);
+    assert_same_verdict(&Ok(cells.first().clone()), &built);
+    built
+}
+
+/// A check says what a build says.
+fn assert_same_verdict(checked: &Result<Outline, Diagnostics>, built: &Result<Plan, Diagnostics>) {
+    match (checked, built) {
+        (Ok(outline), Ok(plan)) => {
+            assert_eq!(outline.requests, plan.requests.entries.len() as u64);
+            assert_eq!(outline.warnings, plan.warnings);
+            assert_eq!(outline.targets, plan.endpoint.targets);
+            let names =
+                |phases: &[PhasePlan]| -> Vec<String> { phases.iter().map(|phase| phase.name.clone()).collect() };
+            assert_eq!(names(&outline.phases), names(&plan.phases));
+        }
+        (Err(checked), Err(built)) => assert_eq!(checked.to_string(), built.to_string()),
+        (checked, built) => panic!("checked {:?}, built {:?}", checked.as_ref().err(), built.as_ref().err()),
+    }
 }
 
 /// Parts of the format that work as a whole: an accepted case of theirs is accepted here too.

@@ -35,7 +35,8 @@ impl Api {
             "/v1/responses" => Api::Responses,
             "/v1/messages" => Api::Messages,
             "/v1/embeddings" => Api::Embeddings,
-            "/v2/rerank" => Api::CohereRankings,
+            // vLLM has the same API under both.
+            "/v2/rerank" | "/v1/rerank" => Api::CohereRankings,
             "/rerank" => Api::TeiRankings,
             "/v1/ranking" => Api::NimRankings,
             _ => return None,

@@ -10,8 +10,8 @@
 //!                                                              timer (ns)             exchange --> ledger
 //! ```
 //!
-//! Routes of inference, all `POST`: `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`, `/v2/rerank`,
-//! `/rerank`, `/v1/ranking`. Others: `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`, `/metrics`,
+//! Routes of inference, all `POST`: `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`, `/v2/rerank`
+//! and `/v1/rerank`, `/rerank`, `/v1/ranking`. Others: `GET /v1/models`, `/health`, `/counters`, `/ledger`, `/control`, `/metrics`,
 //! `/dcgm/metrics`;
 //! `POST /reset_prefix_cache`, `/flush_cache`, `/start_profile`, `/stop_profile`. `/counters` is a [`Counters`] object;
 //! `/ledger` is one JSON array of [`LedgerEntry`] objects, each on a line of its own; `/control` is an array of
@@ -228,6 +228,11 @@ impl MockServer {
     /// `http://` and the address.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.address)
+    }
+
+    /// Makes `/v1/models` list these instead of `mock-model`; of several calls the first counts. Inference takes any name.
+    pub fn list_models(&self, names: Vec<String>) {
+        let _ = self.server.shared.models.set(names);
     }
 
     /// The counters now.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use monoio::net::TcpStream;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::connection::{self, Connection, HandOver, Next, Writer};
@@ -267,6 +267,17 @@ impl Route {
     }
 }
 
+/// The list of models, in the form of the OpenAI API.
+fn models(shared: &Shared) -> Value {
+    let listed =
+        |name: &str| json!({ "id": name, "object": "model", "created": 1_700_000_000, "owned_by": "ringload" });
+    let data: Vec<Value> = match shared.models.get() {
+        Some(names) => names.iter().map(|name| listed(name)).collect(),
+        None => vec![listed("mock-model")],
+    };
+    json!({ "object": "list", "data": data })
+}
+
 /// The answer of any route but inference, and which request to the like it is. A `scripted` path is a control route unless it is known as another.
 fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Request, received_ns: u64) -> (Reply, u64) {
     let ordinal = increment(&shared.counters.other_requests);
@@ -311,10 +322,7 @@ fn other(shared: &Shared, route: Option<Route>, scripted: bool, request: &Reques
         return (Reply::json(&json!({ "success": true })), ordinal);
     }
     let reply = match route {
-        Route::Models => Reply::json(&json!({
-            "object": "list",
-            "data": [{ "id": "mock-model", "object": "model", "created": 1_700_000_000, "owned_by": "ringload" }],
-        })),
+        Route::Models => Reply::json(&models(shared)),
         Route::Control => Reply::json(&lock(&shared.control).entries()),
         Route::Counters => Reply::json(&shared.counters()),
         Route::Ledger => Reply::rendered(shared.ledger_json()),

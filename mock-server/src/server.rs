@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, mpsc};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) observed: Observed,
     pub(crate) gpu: Mutex<Gpu>,
     pub(crate) control: Mutex<ControlLog>,
+    /// What `/v1/models` lists; `mock-model` while nobody has said.
+    pub(crate) models: OnceLock<Vec<String>>,
     /// Calls of each scripted path.
     pub(crate) scripted_calls: Vec<AtomicU64>,
     /// One per thread, so that its lock is free whenever that thread files an entry, unless someone reads it.
@@ -163,6 +165,7 @@ impl Server {
             observed: Observed::default(),
             gpu: Mutex::new(Gpu::new(sys::monotonic_ns())),
             control: Mutex::default(),
+            models: OnceLock::new(),
             scripted_calls: options.control.iter().map(|_| AtomicU64::new(0)).collect(),
             ledgers: (0..options.threads)
                 .map(|_| Mutex::new(Ledger::new(ledger_capacity)))

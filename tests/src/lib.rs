@@ -20,6 +20,7 @@ pub mod peak;
 pub mod phase;
 pub mod program;
 pub mod record;
+pub mod recorded;
 pub mod run;
 pub mod scenario;
 pub mod server;
@@ -27,6 +28,7 @@ pub mod sessions;
 pub mod statistics;
 pub mod sys;
 pub mod tls;
+pub mod tree;
 
 pub use phase::Phase;
 pub use record::{Ending, Record};

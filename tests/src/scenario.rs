@@ -400,6 +400,7 @@ impl Scenario {
         Plan {
             benchmark_id: "0123456789ab".to_owned(),
             trial: 0,
+            cell: None,
             seed: self.seed,
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {

@@ -59,6 +59,27 @@ fn s66_a_sweep_of_two_phases_resets_before_each_cell_and_leaves_one_tree() {
         let summary = json(&workplace, &format!("{cell}/profile_export_aiperf.json"));
         assert_eq!(summary["request_count"]["avg"], REQUESTS as f64);
         assert_eq!(summary["ringload"]["plan_hash"], run["ringload"]["plan_hash"]);
+        // Every summary of a cell says which one it is.
+        for file in ["profile_export_aiperf.json", "phases/p2/profile_export_aiperf.json"] {
+            let info = &json(&workplace, &format!("{cell}/{file}"))["run_info"];
+            let told = [
+                &info["sweep_id"],
+                &info["run_label"],
+                &info["variation_label"],
+                &info["variation_index"],
+                &info["variation_values"],
+            ];
+            let variation = &run["variation"];
+            let expected = [
+                &run["sweep_id"],
+                &run["label"],
+                &variation["label"],
+                &variation["index"],
+                &variation["values"],
+            ];
+            assert_eq!(told, expected, "{cell}/{file}");
+            assert!(told.iter().all(|value| !value.is_null()), "{info}");
+        }
     }
     // A busy machine may have put warnings before the table.
     let table = ended.stdout.lines().skip_while(|line| !line.starts_with("#  cell"));

@@ -41,6 +41,19 @@ fn the_bundled_workflow_runs_against_the_built_in_server() {
 }
 
 #[test]
+fn the_built_in_server_has_the_model_that_a_config_waits_for_and_ranks_where_vllm_does() {
+    let waiting = config("http://replica-1:8000", &phase("profiling", "concurrency: 2, requests: 4")).replace(
+        "    type: chat\n    streaming: true\n",
+        "    type: cohere_rankings\n    path: /v1/rerank\n    wait_for_model_timeout: 30\n    wait_for_model_mode: both\n",
+    );
+    let workplace = Workplace::new(&waiting.replace("model: mock-model", "model: a-model-of-mine"));
+    let ended = workplace
+        .run(&["profile", "--config", "test.yaml", "--mock", "--ui", "none"])
+        .expect(0);
+    assert!(ended.stdout.contains("sent 4 = 4 ok"), "{}", ended.stdout);
+}
+
+#[test]
 fn a_valid_config_is_called_valid_and_nothing_is_written() {
     let workplace = Workplace::new(&config(
         "http://127.0.0.1:9",

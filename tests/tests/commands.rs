@@ -197,7 +197,9 @@ fn every_template_runs_against_a_server() {
             "--model",
             "a-model",
         ];
-        workplace.run(&init).expect(0);
+        let written = workplace.run(&init).expect(0);
+        // Both were given, so nothing is left to set.
+        assert!(written.stderr.contains("next: ringload profile"), "{}", written.stderr);
         workplace.run(&["config", "validate", &file]).expect(0);
         let text = fs::read_to_string(workplace.path(&file)).expect("a template");
         assert!(text.contains(&format!("--config {file}")), "{text}");
@@ -463,6 +465,13 @@ fn every_command_has_a_manual_page() {
         let arguments: Vec<&str> = ["man"].iter().chain(words).copied().collect();
         let page = workplace.run(&arguments).expect(0).stdout;
         assert!(page.contains(".TH ") && page.contains(heart), "{words:?}\n{page}");
+        // The usage in a line, not a list of all flags; exit codes where manuals have them.
+        let synopsis = page.split(".SH SYNOPSIS\n").nth(1).and_then(|rest| rest.lines().next());
+        assert!(
+            synopsis.is_some_and(|line| line.starts_with("ringload") && line.len() < 80),
+            "{words:?}\n{page}"
+        );
+        assert!(!page.contains(".SH EXTRA"), "{words:?}\n{page}");
     }
     let refused = workplace.run(&["man", "config", "nothing"]).expect(2);
     assert!(

@@ -169,7 +169,7 @@ fn a_wait_for_the_model_is_told_and_ends_with_one_line() {
         "--wait-for-model-mode=models",
     ];
     let ended = workplace.profile(&flags).expect(1);
-    assert!(ended.stderr.contains("waiting up to 300"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("waiting up to 0.3 s"), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("is not ready after") && ended.stderr.contains("status 503"),
         "{}",

@@ -332,6 +332,15 @@ fn the_short_help_lists_flags_by_purpose_in_the_documented_order() {
     // What is documented is what there is.
     let documented = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/command-line.md"))
         .expect("the table of flags");
+    let mut rows: Vec<&str> = documented
+        .lines()
+        .filter(|line| line.starts_with("| `-"))
+        .filter_map(|line| line.split(" | ").next())
+        .collect();
+    rows.sort_unstable();
+    for pair in rows.windows(2) {
+        assert_ne!(pair[0], pair[1], "a flag has two rows");
+    }
     for flag in help
         .split([' ', '[', ',', '\n'])
         .filter(|word| word.starts_with("--") && word.len() > 2)

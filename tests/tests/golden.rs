@@ -1,12 +1,12 @@
 //! Golden comparisons: configs that AIPerf ran, run by ringload, give the same files with the same keys and units.
 //!
-//! `golden/NAME/config.yaml` is the config as AIPerf got it. `golden/NAME/tree.json` is what a comparison needs of the tree that AIPerf left: for
-//! each file its keys as [`keys`] spells them, grouped by kind of line in JSON lines. Files that ringload does not write yet have no keys, and
-//! lines of requests that failed by accident are left out. AIPerf decides what stands there, so the trees change only with it, never to please a
-//! failing test. What ringload lacks and what it adds is listed below with the reason, and nowhere else; an entry that is no longer true fails
-//! too.
+//! `golden/NAME/command.txt` and `config.yaml` are the command and the config as AIPerf got them; they run through a link of its name, with a seed
+//! behind them. Suites, hooks and runs that end badly are in `golden_commands.rs`. `golden/NAME/tree.json` is what a comparison needs of the tree that
+//! AIPerf left: for each file its keys as [`tree`] spells them, grouped by kind of line in JSON lines. Files that ringload does not write yet have no
+//! keys, and lines of requests that failed by accident are left out. AIPerf decides what stands there, so the trees change only with it, never to
+//! please a failing test. What ringload lacks and what it adds is listed in [`LACKING`] and below with the reason, and nowhere else; an entry that is
+//! no longer true fails too.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -16,34 +16,9 @@ use parquet::record::{Field, Row};
 use ringload_mock_server::MockServer;
 use ringload_tests::mock;
 use ringload_tests::program::Workplace;
+use ringload_tests::recorded::{Recorded, folder};
+use ringload_tests::tree::{self, LACKING, bare};
 use serde_json::Value;
-
-/// Beginnings of keys and of rows that AIPerf has and ringload has not, as `docs/metrics.md` says under "Not there yet".
-const LACKING: &[(&[&str], &str)] = &[
-    (
-        &[
-            "effective_decode_throughput",
-            "active_decode_throughput",
-            "tokens_in_flight",
-            "Effective Decode Throughput",
-            "Active Decode Throughput",
-            "Tokens In Flight",
-        ],
-        "curves that follow every chunk",
-    ),
-    (
-        &["usage_completion_tokens_diff_pct", "Usage Completion Diff %"],
-        "no client-side tokenizer counts the answers",
-    ),
-    (
-        &["trace_data", "input_config.artifacts.trace"],
-        "trace is refused by name",
-    ),
-    (
-        &["error.cause_chain", "error.cause"],
-        "an exception of Python has no counterpart",
-    ),
-];
 
 /// What is lacking in runs of an endpoint type alone.
 const LACKING_OF: &[(&[&str], &[&str], &str)] = &[
@@ -115,107 +90,8 @@ const ADDED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The one file that only ringload writes whatever ran.
-const OWN_FILE: &str = "resolved_config.yaml";
-
 /// Lines of the configs that ringload refuses by name.
 const REFUSED: [&str; 1] = ["    trace: true\n"];
-
-/// Keys of a file by kind of line, of files by path.
-type Tree = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
-
-/// Collects the keys of a value as paths. A figure with a unit is one entry: its path, its unit and the names of its statistics. Those of an
-/// error-adjusted figure are left out: which percentiles are finite depends on how many requests failed.
-fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(object) => {
-            if let Some(unit) = object.get("unit").and_then(Value::as_str) {
-                let statistics: BTreeSet<&str> =
-                    object.keys().map(String::as_str).filter(|key| *key != "unit").collect();
-                let names = statistics.into_iter().collect::<Vec<_>>().join(" ");
-                let is_adjusted = path.rsplit('.').next().is_some_and(|name| name.starts_with("adj_"));
-                into.insert(match is_adjusted {
-                    true => format!("{path} ({unit})"),
-                    false => format!("{path} ({unit}): {names}"),
-                });
-                return;
-            }
-            for (key, value) in object {
-                let dot = if path.is_empty() { "" } else { "." };
-                keys(value, &format!("{path}{dot}{key}"), into);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, &format!("{path}[]"), into)),
-        _ => drop(into.insert(path.to_owned())),
-    }
-}
-
-/// What kind of line this is of a file of JSON lines. Lines of one kind have the same keys.
-fn kind(line: &Value) -> String {
-    let metadata = &line["metadata"];
-    let Some(phase) = metadata["phase_kind"].as_str() else {
-        return "event".to_owned();
-    };
-    let ending = match (metadata["was_cancelled"].as_bool(), line.get("error")) {
-        (Some(true), _) => "cancelled",
-        (_, Some(_)) => "failed",
-        _ => "succeeded",
-    };
-    format!("{phase} {ending}")
-}
-
-/// Servers of tests are told apart by their ports, which are other ones each time.
-fn without_ports(text: &str) -> String {
-    let mut parts = text.split("127.0.0.1:");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str("SERVER");
-        plain.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
-    }
-    plain
-}
-
-fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    if path.extension().is_some_and(|extension| extension == "parquet") {
-        return BTreeMap::from([("columns".to_owned(), read_columns(path))]);
-    }
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let text = without_ports(&text);
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => {
-            let document: Value = serde_json::from_str(&text).expect("JSON");
-            keys(&document, "", found.entry("document".to_owned()).or_default());
-        }
-        Some("jsonl") => {
-            for line in text.lines() {
-                let line: Value = serde_json::from_str(line).expect("a line of JSON");
-                keys(&line, "", found.entry(kind(&line)).or_default());
-            }
-        }
-        Some("csv") => {
-            let mut reader = csv::ReaderBuilder::new()
-                .has_headers(false)
-                .flexible(true)
-                .from_reader(text.as_bytes());
-            let rows = reader.records().map(|row| row.expect("a row")[0].to_owned());
-            // Remarks say whose file it is.
-            let rows = rows.filter(|row| !row.starts_with('#'));
-            found.insert("rows".to_owned(), rows.collect());
-        }
-        other => panic!("{}: no such file is expected: {other:?}", path.display()),
-    }
-    found
-}
-
-/// Names of the columns of a file that has rows.
-fn read_columns(path: &Path) -> BTreeSet<String> {
-    let file = SerializedFileReader::try_from(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let rows = file.get_row_iter(None).expect("rows");
-    assert!(rows.map(|row| row.expect("a row")).count() > 0, "{}", path.display());
-    let schema = file.metadata().file_metadata().schema_descr();
-    schema.columns().iter().map(|column| column.name().to_owned()).collect()
-}
 
 /// The last figure of the family of one series.
 fn last_value(path: &Path, family: &str) -> Option<f64> {
@@ -230,27 +106,6 @@ fn last_value(path: &Path, family: &str) -> Option<f64> {
         Field::Double(value) => Some(value),
         other => panic!("{other:?} is no number"),
     }
-}
-
-/// The tree below a directory.
-fn read_tree(root: &Path, directory: &Path, tree: &mut Tree) {
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            read_tree(root, &path, tree);
-        } else if path.file_name().is_some_and(|name| name != OWN_FILE) {
-            let name = path.strip_prefix(root).expect("it lies below").display().to_string();
-            tree.insert(name, read_keys(&path));
-        }
-    }
-}
-
-/// A key without the scope that its metric stands in.
-fn bare(key: &str) -> &str {
-    let inner = key
-        .strip_prefix("warmup_metrics.")
-        .or_else(|| key.strip_prefix("metrics."));
-    inner.unwrap_or(key)
 }
 
 fn is_lacking(name: &str, key: &str) -> bool {
@@ -298,33 +153,22 @@ impl Golden {
             options.itl = Duration::from_millis(itl_ms);
             options.osl = None;
         });
-        let mut text = fs::read_to_string(folder(name).join("config.yaml")).expect("a config");
-        let url = "http://127.0.0.1:";
-        let port = text.find(url).expect("a URL") + url.len();
-        let end = port + text[port..].find(|c: char| !c.is_ascii_digit()).expect("more lines");
-        let recorded = text[port - url.len()..end].to_owned();
-        text = text.replace(&recorded, &server.url());
-        let dir = text.find("dir: ").expect("a directory");
-        text.replace_range(
-            dir..,
-            &format!("dir: results\n{}", text[dir..].split_once('\n').expect("a line").1),
-        );
+        let mut recorded = Recorded::read(name, &server.url());
         for (from, to) in shortened {
-            assert!(text.contains(from), "{from} is not in the config");
-            text = text.replace(from, to);
+            recorded.replace(from, to);
         }
         for line in REFUSED {
-            if !text.contains(line) {
+            if !recorded.has(line) {
                 continue;
             }
-            let refused = Workplace::new(&text).profile(&[]).expect(2);
+            let refused = recorded.start(&[]).1.end().expect(2);
             let key = line.trim().trim_end_matches(": true");
             let place = format!("benchmark.artifacts.{key}");
             assert!(refused.stderr.contains(&place), "{}", refused.stderr);
-            text = text.replace(line, "");
+            recorded.replace(line, "");
         }
-        let workplace = Workplace::new(&text);
-        workplace.profile(&["--random-seed", "7"]).expect(0);
+        let (workplace, program) = recorded.start(&["--cores", "1", "--random-seed", "7"]);
+        program.end().expect(0);
         Self {
             name,
             workplace,
@@ -339,11 +183,8 @@ impl Golden {
 
     /// Asserts that files and keys are those of the peer's tree but for what is listed above.
     fn assert_same_tree(&self) {
-        let text = fs::read(folder(self.name).join("tree.json")).expect("a tree");
-        let golden: Tree = serde_json::from_slice(&text).expect("a tree");
-        let mut ours = Tree::new();
-        let results = self.workplace.path("results");
-        read_tree(&results, &results, &mut ours);
+        let golden = tree::recorded(self.name);
+        let ours = tree::read(&self.workplace.path("results"));
         let mut differences = Vec::new();
         let config = fs::read_to_string(folder(self.name).join("config.yaml")).expect("a config");
         let streams = config.contains("streaming: true");
@@ -416,10 +257,6 @@ impl Golden {
         let lines = fs::read_to_string(self.workplace.path("results/profile_export.jsonl")).expect("records");
         assert_eq!(lines.lines().count() as u64, self.server.counters().requests);
     }
-}
-
-fn folder(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
 #[test]

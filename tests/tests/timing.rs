@@ -248,7 +248,7 @@ fn plans_that_cannot_do_what_they_say_are_carried_out_and_commented() {
     let server = mock(|_| {});
     let phases = phase("warmup", "concurrency: 2, requests: 4") + &phase("load", "concurrency: 100, requests: 10");
     let workplace = Workplace::new(&config(&server.url(), &phases));
-    let ended = workplace.profile(&[]).expect(0);
+    let ended = workplace.profile(&["--no-server-metrics"]).expect(0);
     for part in [
         "concurrency 100 can never be reached with 10 requests",
         "above the 2 of the warmup",

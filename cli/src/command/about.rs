@@ -52,15 +52,39 @@ pub(crate) fn man(words: &[String]) -> Exit {
         found = inner;
     }
     // Building has named the pages as manuals name those of commands of commands: ringload-config-validate.
-    let page = clap_mangen::Man::new(found.clone());
-    let mut text = Vec::new();
-    match page.render(&mut text) {
-        Ok(()) => printed(&String::from_utf8_lossy(&text)),
+    match page(found) {
+        Ok(text) => printed(&text),
         Err(error) => {
             console::note(&format!("error: the manual page cannot be made: {error}"));
             Exit::RunFailed
         }
     }
+}
+
+/// The page in the sections that manuals have. The generator's own synopsis lists every flag, which are over a hundred, and its exit codes stand
+/// under "EXTRA"; both are put in order here.
+fn page(command: &Command) -> std::io::Result<String> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace('-', "\\-");
+    let man = clap_mangen::Man::new(command.clone())
+        .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
+        .manual(format!("{NAME} manual"));
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    text.extend_from_slice(format!(".SH SYNOPSIS\n{usage}\n").as_bytes());
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    if command.get_after_help().is_some() || command.get_after_long_help().is_some() {
+        let mut extra = Vec::new();
+        man.render_extra_section(&mut extra)?;
+        let extra = String::from_utf8_lossy(&extra).replace(".SH EXTRA\nExit codes:", ".SH \"EXIT STATUS\"");
+        text.extend_from_slice(extra.as_bytes());
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The version with all that a report of a bug needs.

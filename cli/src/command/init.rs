@@ -48,11 +48,21 @@ pub(crate) fn execute(args: &Init) -> Exit {
     }
     match &args.output {
         None => printed(&text),
-        Some(path) => write(path, &text),
+        Some(path) => write(path, &text, left_to_set(args.model.is_some(), args.url.is_some())),
     }
 }
 
-fn write(path: &Path, text: &str) -> Exit {
+/// What the user has yet to do in the file, as the beginning of a sentence.
+fn left_to_set(has_model: bool, has_url: bool) -> &'static str {
+    match (has_model, has_url) {
+        (false, false) => "set model and url, then: ",
+        (false, true) => "set model, then: ",
+        (true, false) => "set url, then: ",
+        (true, true) => "next: ",
+    }
+}
+
+fn write(path: &Path, text: &str, left: &str) -> Exit {
     let shown = path.display();
     // `create_new` leaves no moment between the look and the writing.
     let written = OpenOptions::new()
@@ -62,9 +72,7 @@ fn write(path: &Path, text: &str) -> Exit {
         .and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Ok(()) => {
-            console::note(&format!(
-                "wrote {shown}; set model and url, then: ringload profile --config {shown}"
-            ));
+            console::note(&format!("wrote {shown}; {left}ringload profile --config {shown}"));
             Exit::Success
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

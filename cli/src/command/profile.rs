@@ -46,6 +46,10 @@ pub(crate) fn execute(args: &Profile) -> Exit {
             return Exit::Usage;
         }
     };
+    // A run that waits until its model is listed must find it.
+    if let Some(mock) = &mock {
+        mock.list_models(prepared.models.clone());
+    }
     // `mock` ends with this function, after the load that goes there.
     run(args, prepared)
 }
@@ -134,7 +138,8 @@ fn run_one(plan: &Plan, options: &RunOptions, ui: Ui, fail_on_client_limited: bo
 pub(super) fn note_readiness(timeout: Option<Nanos>) {
     if let Some(timeout) = timeout {
         console::note(&format!(
-            "waiting up to {timeout} for each server and model to be ready"
+            "waiting up to {} s for each server and model to be ready",
+            timeout.as_secs_f64()
         ));
     }
 }

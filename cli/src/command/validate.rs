@@ -7,40 +7,25 @@ use serde_json::{Value, json};
 use super::printed;
 use crate::command_args::Report;
 use crate::console;
-use crate::engine::{self, Cells, Diagnostics, Overrides, Plan, Source, Work};
+use crate::engine::{self, Checked, Diagnostics, Outline, Overrides, Source};
 use crate::exit::Exit;
 use crate::number::grouped;
 
-/// A config without mistakes.
-struct Sound {
-    /// What runs, or what the first cell runs.
-    plan: Plan,
-    cells: Option<Box<Cells>>,
-}
-
-impl Sound {
-    fn warnings(&self) -> &[String] {
-        match &self.cells {
-            Some(cells) => cells.warnings(),
-            None => &self.plan.warnings,
-        }
-    }
-}
-
 /// Checks a config the way a run would, and sends nothing.
 pub(crate) fn execute(file: &Path, format: Report) -> Exit {
-    match (check(file), format) {
-        (Ok(sound), Report::Text) => {
-            sound.warnings().iter().for_each(|warning| console::warn(warning));
-            printed(&summary(file, &sound))
+    let checked = engine::check(Source::File(file), Overrides::default());
+    match (checked, format) {
+        (Ok(checked), Report::Text) => {
+            warnings(&checked).iter().for_each(|warning| console::warn(warning));
+            printed(&summary(file, &checked))
         }
         (Err(diagnostics), Report::Text) => {
             console::note(diagnostics.render(true).trim_end());
             Exit::Usage
         }
-        (Ok(sound), Report::Json) => {
+        (Ok(checked), Report::Json) => {
             let warning = |warning: &String| message(&file.display().to_string(), "warning", "", warning);
-            let warnings = sound.warnings().iter().map(warning).collect();
+            let warnings = warnings(&checked).iter().map(warning).collect();
             printed(&document(file, true, warnings))
         }
         (Err(diagnostics), Report::Json) => match printed(&document(file, false, mistakes(&diagnostics))) {
@@ -50,31 +35,23 @@ pub(crate) fn execute(file: &Path, format: Report) -> Exit {
     }
 }
 
-fn check(file: &Path) -> Result<Sound, Diagnostics> {
-    match engine::resolve(Source::File(file), Overrides::default())?.work {
-        Work::Run(plan) => Ok(Sound {
-            plan: *plan,
-            cells: None,
-        }),
-        Work::Cells(cells) => Ok(Sound {
-            plan: cells.plan(&cells.cells()[0])?,
-            cells: Some(cells),
-        }),
+fn warnings(checked: &Checked) -> &[String] {
+    match checked {
+        Checked::Run(outline) => &outline.warnings,
+        Checked::Cells(cells) => cells.warnings(),
     }
 }
 
 /// One line on a config that is valid.
-fn summary(file: &Path, sound: &Sound) -> String {
-    let Sound { plan, cells } = sound;
-    let names: Vec<&str> = plan.phases.iter().map(|phase| phase.name.as_str()).collect();
+fn summary(file: &Path, checked: &Checked) -> String {
+    let (outline, cells): (&Outline, _) = match checked {
+        Checked::Run(outline) => (outline, None),
+        Checked::Cells(cells) => (cells.first(), Some(cells)),
+    };
+    let names: Vec<&str> = outline.phases.iter().map(|phase| phase.name.as_str()).collect();
     // The origin alone: a query may hold a secret.
-    let origins: Vec<&str> = plan
-        .endpoint
-        .targets
-        .iter()
-        .map(|target| target.origin.as_str())
-        .collect();
-    let several = cells.as_ref().map_or_else(String::new, |cells| {
+    let origins: Vec<&str> = outline.targets.iter().map(|target| target.origin.as_str()).collect();
+    let several = cells.map_or_else(String::new, |cells| {
         format!(
             "; {} cells ({} variations, {} runs of each), the first of them {}",
             grouped(cells.cells().len() as u64),
@@ -88,7 +65,7 @@ fn summary(file: &Path, sound: &Sound) -> String {
         file.display(),
         names.join(", "),
         origins.join(", "),
-        grouped(plan.requests.entries.len() as u64),
+        grouped(outline.requests),
     )
 }
 

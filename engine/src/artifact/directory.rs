@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::error::ArtifactError;
 use super::names::{self, Names};
+use super::shared::{Found, Owner, removable, remove_found};
 use crate::plan::Plan;
 
 /// A directory that can take the artifacts of a run.
@@ -31,9 +32,7 @@ impl ArtifactDirectory {
         };
         let (names, found) = Self::look(plan)?;
         fs::create_dir_all(&root).map_err(unusable)?;
-        if !found.is_empty() {
-            remove(&root, &found)?;
-        }
+        remove_found(&root, &found)?;
         let probe = root.join(format!(".probe{}", names::UNFINISHED));
         File::create(&probe)
             .and_then(|mut file| file.write_all(b"ringload"))
@@ -50,27 +49,15 @@ impl ArtifactDirectory {
         Self::look(plan).map(drop)
     }
 
-    /// The names of the files, and those of an earlier run that may go.
-    fn look(plan: &Plan) -> Result<(Names, Vec<PathBuf>), ArtifactError> {
-        let root = &plan.artifacts.directory;
-        let names = Names::new(plan.artifacts.prefix.as_deref()).ok_or_else(|| ArtifactError::Prefix {
-            prefix: plan.artifacts.prefix.clone().unwrap_or_default(),
-        })?;
-        if !root.exists() {
-            return Ok((names, Vec::new()));
-        }
-        let found = results_in(root, &names).map_err(|source| ArtifactError::Unusable {
-            directory: root.clone(),
-            source,
-        })?;
-        match found.first() {
-            Some(first) if !plan.artifacts.overwrite => Err(ArtifactError::Occupied {
-                found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
-                free: free_name(root),
-                directory: root.clone(),
-            }),
-            _ => Ok((names, found)),
-        }
+    /// The names of the files, and results of earlier runs that may go.
+    fn look(plan: &Plan) -> Result<(Names, Found), ArtifactError> {
+        let artifacts = &plan.artifacts;
+        removable(
+            &artifacts.directory,
+            artifacts.prefix.as_deref(),
+            artifacts.overwrite,
+            Owner::Run,
+        )
     }
 
     /// Where it is.
@@ -234,7 +221,7 @@ pub(super) fn results_in(root: &Path, names: &Names) -> io::Result<Vec<PathBuf>>
 }
 
 /// Files of one directory whose name is wanted, or is the name under which such a file is being written.
-fn files_in(directory: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
+pub(super) fn files_in(directory: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -369,6 +356,38 @@ mod tests {
         assert!(ours.iter().all(|name| !root.join(name).exists()));
         assert!(!root.join("phases/emptied").exists());
         assert!(strangers.iter().all(|name| root.join(name).exists()));
+    }
+
+    #[test]
+    fn results_of_a_suite_are_refused_or_removed_whole() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut plan = plan(temp.path());
+        let root = plan.artifacts.directory.clone();
+        let of_suite = [
+            "concurrency_2/run_config.json",
+            "concurrency_2/profile_export.jsonl",
+            "sweep_aggregate/profile_export_aiperf_sweep.json",
+        ];
+        of_suite.iter().for_each(|name| put(&root.join(name)));
+        assert!(matches!(
+            ArtifactDirectory::prepare(&plan),
+            Err(ArtifactError::Occupied { .. })
+        ));
+        plan.artifacts.overwrite = true;
+        ArtifactDirectory::prepare(&plan).unwrap();
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_run_config_of_a_cell_is_no_result() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut plan = plan(temp.path());
+        let config = plan.artifacts.directory.join("run_config.json");
+        put(&config);
+        ArtifactDirectory::prepare(&plan).unwrap();
+        plan.artifacts.overwrite = true;
+        ArtifactDirectory::prepare(&plan).unwrap();
+        assert!(config.exists());
     }
 
     #[test]

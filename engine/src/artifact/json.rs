@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::client;
+use super::echo;
 use super::telemetry::{self, TelemetryFacts};
 use crate::plan::Plan;
 use crate::report::{
@@ -94,16 +95,9 @@ fn document(
     document.insert("aiperf_version".into(), json!(TOOL_VERSION));
     document.insert("benchmark_id".into(), json!(plan.benchmark_id));
     document.extend(leading.into_iter().map(entry));
-    document.insert("input_config".into(), plan.input_config.clone());
-    document.insert(
-        "run_info".into(),
-        json!({
-            "benchmark_id": plan.benchmark_id,
-            "trial": plan.trial,
-            "random_seed": plan.seed,
-            "cli_command": plan.command,
-        }),
-    );
+    let (config, own) = echo::split(&plan.input_config);
+    document.insert("input_config".into(), config);
+    document.insert("run_info".into(), run_info(plan));
     document.insert("was_cancelled".into(), json!(scope.was_cancelled));
     document.insert("runtime_submission_invalid_reasons".into(), json!([]));
     document.insert("is_complete".into(), json!(scope.incomplete_reason.is_none()));
@@ -120,8 +114,29 @@ fn document(
         document.insert("warmup_metrics".into(), Value::Object(metrics));
     }
     document.extend(rest.into_iter().map(entry));
+    let own = own.map(|own| ("input_config".to_owned(), own));
+    let facts = facts.into_iter().chain(own).collect();
     document.insert("ringload".into(), additions(report, scope, facts));
     Value::Object(document)
+}
+
+/// Which run this is, and of which suite.
+fn run_info(plan: &Plan) -> Value {
+    let mut info = Map::new();
+    info.insert("benchmark_id".into(), json!(plan.benchmark_id));
+    if let Some(cell) = &plan.cell {
+        info.insert("sweep_id".into(), json!(cell.sweep_id));
+    }
+    info.insert("random_seed".into(), json!(plan.seed));
+    info.insert("trial".into(), json!(plan.trial));
+    if let Some(cell) = &plan.cell {
+        info.insert("run_label".into(), json!(cell.run_label));
+        info.insert("variation_label".into(), json!(cell.variation_label));
+        info.insert("variation_index".into(), json!(cell.variation_index));
+        info.insert("variation_values".into(), json!(cell.variation_values));
+    }
+    info.insert("cli_command".into(), json!(plan.command));
+    Value::Object(info)
 }
 
 /// What the peer does not have: the engine's facts, then the account of the scope's requests.

@@ -19,6 +19,7 @@ mod client;
 mod csv;
 mod digits;
 mod directory;
+mod echo;
 mod error;
 mod inputs;
 mod json;
@@ -43,7 +44,8 @@ pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
 pub use raw::RawLines;
 pub use shared::{
-    COMPARISON, CONFIDENCE, RUN_CONFIG, TOOL_VERSION, check, clear, metrics, read_metrics, write_document, write_text,
+    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, check, clear,
+    metrics, read_metrics, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
 

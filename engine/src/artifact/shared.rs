@@ -1,4 +1,4 @@
-//! Files beside those of single runs: what a directory of several runs holds of its own, and how to tell it from what others put there.
+//! Files beside those of single runs: what a directory of several runs holds of its own, where, and how to tell it from what others put there.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::directory::{AtomicFile, free_name, remove, results_in};
+use super::directory::{AtomicFile, files_in, free_name, remove, results_in};
 use super::error::ArtifactError;
 use super::json;
 use super::names::Names;
@@ -21,8 +21,14 @@ pub const CONFIDENCE: &str = "profile_export_aiperf_aggregate";
 /// Figures over the variations of a sweep, without their endings.
 pub const COMPARISON: &str = "profile_export_aiperf_sweep";
 
-/// How far below the common directory its files are: `profile_runs/trial_0001/CELL`.
-const DEEPEST: usize = 4;
+/// Directory of the figures over trials.
+pub const AGGREGATE: &str = "aggregate";
+/// Directory of the figures over variations.
+pub const SWEEP_AGGREGATE: &str = "sweep_aggregate";
+/// Directory of the trials.
+pub const PROFILE_RUNS: &str = "profile_runs";
+/// How the trials of a variation are called; those of a suite without variations are not.
+pub const TRIAL: &str = "trial_";
 
 /// Writes a document with an indent of two spaces, all of it or nothing.
 ///
@@ -75,12 +81,62 @@ pub fn read_metrics(directory: &Path, prefix: Option<&str>) -> Option<Map<String
     )
 }
 
+/// Whose directory it is that may hold earlier results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// One run. If it is a cell, its [`RUN_CONFIG`] lies there already.
+    Run,
+    /// Several runs, which have it in common.
+    Suite,
+}
+
 /// Refuses a directory that holds results, of one run or of several, unless they may be removed; then removes them.
 ///
 /// # Errors
 /// If there are any and they must stay, or they cannot be found or removed.
 pub fn clear(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
-    let found = removable(root, prefix, overwrite)?;
+    let (_, found) = removable(root, prefix, overwrite, Owner::Suite)?;
+    remove_found(root, &found)
+}
+
+/// The same refusal; removes nothing.
+///
+/// # Errors
+/// If there are results and they must stay, or they cannot be found.
+pub fn check(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
+    removable(root, prefix, overwrite, Owner::Suite).map(drop)
+}
+
+/// The names of the files of this run, and results by directory, parents before children.
+pub(super) fn removable(
+    root: &Path,
+    prefix: Option<&str>,
+    overwrite: bool,
+    owner: Owner,
+) -> Result<(Names, Found), ArtifactError> {
+    let names = Names::new(prefix).ok_or_else(|| ArtifactError::Prefix {
+        prefix: prefix.unwrap_or_default().to_owned(),
+    })?;
+    let mut found = Vec::new();
+    if root.exists() {
+        find(root, &names, owner, &mut found).map_err(|source| ArtifactError::Unusable {
+            directory: root.to_owned(),
+            source,
+        })?;
+    }
+    let first = found.iter().find_map(|(_, files)| files.first());
+    if let (Some(first), false) = (first, overwrite) {
+        return Err(ArtifactError::Occupied {
+            found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
+            free: free_name(root),
+            directory: root.to_owned(),
+        });
+    }
+    Ok((names, found))
+}
+
+/// Removes what was found, and the directories that this leaves empty.
+pub(super) fn remove_found(root: &Path, found: &Found) -> Result<(), ArtifactError> {
     // The deepest come last in the walk and go first, so that what they leave empty can go too.
     for (directory, files) in found.iter().rev() {
         remove(directory, files)?;
@@ -92,75 +148,107 @@ pub fn clear(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), A
     Ok(())
 }
 
-/// The same refusal; removes nothing.
-///
-/// # Errors
-/// If there are results and they must stay, or they cannot be found.
-pub fn check(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
-    removable(root, prefix, overwrite).map(drop)
-}
-
-/// Results by directory, parents before children.
-fn removable(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<Found, ArtifactError> {
-    let names = Names::new(prefix).ok_or_else(|| ArtifactError::Prefix {
-        prefix: prefix.unwrap_or_default().to_owned(),
-    })?;
-    let mut found = Vec::new();
-    if root.exists() {
-        find(root, root, 0, &names, &mut found).map_err(|source| ArtifactError::Unusable {
-            directory: root.to_owned(),
-            source,
-        })?;
-    }
-    let first = found
-        .iter()
-        .find_map(|(directory, files)| Some((directory, files.first()?)));
-    if let (Some((_, first)), false) = (first, overwrite) {
-        return Err(ArtifactError::Occupied {
-            found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
-            free: free_name(root),
-            directory: root.to_owned(),
-        });
-    }
-    Ok(found)
-}
-
 /// Directories with their results.
-type Found = Vec<(PathBuf, Vec<PathBuf>)>;
+pub(super) type Found = Vec<(PathBuf, Vec<PathBuf>)>;
 
-/// Directories with results below `directory`, itself included, parents before children.
-fn find(root: &Path, directory: &Path, depth: usize, names: &Names, found: &mut Found) -> io::Result<()> {
-    let own = |name: &str| {
-        let aggregate = name.strip_suffix(".json").or_else(|| name.strip_suffix(".csv"));
-        aggregate.is_some_and(|stem| stem == CONFIDENCE || stem == COMPARISON)
-    };
-    let config = directory.join(RUN_CONFIG);
-    let mut files = Vec::new();
-    // Without one, files of these names below the root are somebody else's.
-    if directory == root || config.is_file() {
-        files.extend(results_in(directory, names)?);
-    }
-    if config.is_file() {
+/// Results of one run or of a suite in `root`, parents before children.
+///
+/// Only places where a suite of this very directory puts them are looked at: a directory below may be the root of another suite, whose
+/// results are not in the way and must not be removed.
+fn find(root: &Path, names: &Names, owner: Owner, found: &mut Found) -> io::Result<()> {
+    let mut files = results_in(root, names)?;
+    files.extend(aggregates_in(root)?);
+    let config = root.join(RUN_CONFIG);
+    if owner == Owner::Suite && config.is_file() {
         files.push(config);
     }
-    let mut children = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            children.push(entry.path());
-        } else if entry.file_name().to_str().is_some_and(own) {
-            files.push(entry.path());
-        }
-    }
-    children.sort();
-    found.push((directory.to_owned(), files));
-    if depth < DEEPEST {
-        for child in children {
-            find(root, &child, depth + 1, names, found)?;
+    found.push((root.to_owned(), files));
+    for child in directories_in(root)? {
+        match child.file_name().and_then(|name| name.to_str()) {
+            Some(SWEEP_AGGREGATE) => found.push((child.clone(), aggregates_in(&child)?)),
+            Some(AGGREGATE) => {
+                found.push((child.clone(), aggregates_in(&child)?));
+                for variation in directories_in(&child)? {
+                    found.push((variation.clone(), aggregates_in(&variation)?));
+                }
+            }
+            Some(PROFILE_RUNS) => {
+                found.push((child.clone(), Vec::new()));
+                for trial in directories_in(&child)? {
+                    found.push((trial.clone(), cell_in(&trial, names)?));
+                    for cell in directories_in(&trial)? {
+                        found.push((cell.clone(), cell_in(&cell, names)?));
+                    }
+                }
+            }
+            _ => find_variation(&child, names, found)?,
         }
     }
     Ok(())
+}
+
+/// Results of a directory that may be a cell, or hold the trials of a variation.
+fn find_variation(directory: &Path, names: &Names, found: &mut Found) -> io::Result<()> {
+    let files = cell_in(directory, names)?;
+    let runs = directory.join(PROFILE_RUNS);
+    let mut trials = Vec::new();
+    if runs.is_dir() {
+        trials = directories_in(&runs)?;
+    }
+    let is_trial = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(TRIAL)) && path.join(RUN_CONFIG).is_file()
+    };
+    trials.retain(is_trial);
+    // A directory of somebody else is not named here, so that an empty one stays.
+    if files.is_empty() && trials.is_empty() {
+        return Ok(());
+    }
+    found.push((directory.to_owned(), files));
+    if trials.is_empty() {
+        return Ok(());
+    }
+    let aggregate = directory.join(AGGREGATE);
+    if aggregate.is_dir() {
+        found.push((aggregate.clone(), aggregates_in(&aggregate)?));
+    }
+    found.push((runs, Vec::new()));
+    for trial in trials {
+        found.push((trial.clone(), cell_in(&trial, names)?));
+    }
+    Ok(())
+}
+
+/// The files of a cell. Without a [`RUN_CONFIG`] files of these names are somebody else's.
+fn cell_in(directory: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
+    let config = directory.join(RUN_CONFIG);
+    if !config.is_file() {
+        return Ok(Vec::new());
+    }
+    let mut files = results_in(directory, names)?;
+    files.push(config);
+    Ok(files)
+}
+
+/// Figures over several runs.
+fn aggregates_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    files_in(directory, |name| {
+        let stem = name.strip_suffix(".json").or_else(|| name.strip_suffix(".csv"));
+        stem.is_some_and(|stem| stem == CONFIDENCE || stem == COMPARISON)
+    })
+}
+
+/// Directories of a directory, in order; links to some are not followed.
+fn directories_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -193,5 +281,41 @@ mod tests {
         assert!(ours.iter().all(|name| !root.join(name).exists()));
         assert!(theirs.iter().all(|name| root.join(name).exists()));
         assert!(!root.join("profile_runs").exists(), "what was left empty is gone");
+    }
+    #[test]
+    fn results_of_other_suites_below_are_not_in_the_way_and_stay() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("results");
+        let theirs = [
+            "sweep/concurrency_2/run_config.json",
+            "sweep/concurrency_2/profile_export.jsonl",
+            "sweep/aggregate/concurrency_2/profile_export_aiperf_aggregate.json",
+            "sweep/sweep_aggregate/profile_export_aiperf_sweep.csv",
+            "trials/profile_runs/run_0001/run_config.json",
+            "trials/aggregate/profile_export_aiperf_aggregate.json",
+            "both/profile_runs/trial_0001/concurrency_2/run_config.json",
+            "independent/concurrency_2/profile_runs/trial_0001/run_config.json",
+        ];
+        theirs.iter().for_each(|name| put(&root.join(name)));
+        fs::create_dir(root.join("empty")).unwrap();
+        clear(&root, None, false).unwrap();
+        clear(&root, None, true).unwrap();
+        assert!(theirs.iter().all(|name| root.join(name).exists()));
+        assert!(root.join("empty").exists());
+    }
+
+    #[test]
+    fn trials_of_a_variation_are_refused_or_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("results");
+        let ours = [
+            "concurrency_2/profile_runs/trial_0001/run_config.json",
+            "concurrency_2/profile_runs/trial_0001/inputs.json",
+            "concurrency_2/aggregate/profile_export_aiperf_aggregate.json",
+        ];
+        ours.iter().for_each(|name| put(&root.join(name)));
+        assert!(clear(&root, None, false).is_err());
+        clear(&root, None, true).unwrap();
+        assert!(!root.join("concurrency_2").exists());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::artifact::{AGGREGATE, PROFILE_RUNS, SWEEP_AGGREGATE, TRIAL};
 use crate::config::{IterationOrder, Suite};
 
 /// The shape of a suite: what decides directories and order.
@@ -36,30 +37,29 @@ impl Layout {
     /// The directory of a cell; `name` is that of its variation.
     pub(super) fn cell(self, base: &Path, name: &str, trial: u32) -> PathBuf {
         let number = trial + 1;
+        let trial = format!("{TRIAL}{number:04}");
         match (self.is_sweep, self.trials > 1, self.order) {
-            (false, ..) => base.join(format!("profile_runs/run_{number:04}")),
+            (false, ..) => base.join(PROFILE_RUNS).join(format!("run_{number:04}")),
             (true, false, _) => base.join(name),
-            (true, true, IterationOrder::Repeated) => base.join(format!("profile_runs/trial_{number:04}")).join(name),
-            (true, true, IterationOrder::Independent) => {
-                base.join(name).join(format!("profile_runs/trial_{number:04}"))
-            }
+            (true, true, IterationOrder::Repeated) => base.join(PROFILE_RUNS).join(trial).join(name),
+            (true, true, IterationOrder::Independent) => base.join(name).join(PROFILE_RUNS).join(trial),
         }
     }
 
     /// Where the figures over the trials of a variation are.
     pub(super) fn aggregate(self, base: &Path, name: &str) -> PathBuf {
         match (self.is_sweep, self.trials > 1, self.order) {
-            (false, ..) => base.join("aggregate"),
-            (true, true, IterationOrder::Independent) => base.join(name).join("aggregate"),
-            (true, ..) => base.join("aggregate").join(name),
+            (false, ..) => base.join(AGGREGATE),
+            (true, true, IterationOrder::Independent) => base.join(name).join(AGGREGATE),
+            (true, ..) => base.join(AGGREGATE).join(name),
         }
     }
 
     /// Where the figures over the variations are.
     pub(super) fn comparison(self, base: &Path) -> PathBuf {
         match (self.trials > 1, self.order) {
-            (true, IterationOrder::Repeated) => base.join("aggregate/sweep_aggregate"),
-            _ => base.join("sweep_aggregate"),
+            (true, IterationOrder::Repeated) => base.join(AGGREGATE).join(SWEEP_AGGREGATE),
+            _ => base.join(SWEEP_AGGREGATE),
         }
     }
 }

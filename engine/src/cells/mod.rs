@@ -1,7 +1,7 @@
 //! Several runs from one file: a cell for each variation of a sweep and each trial, one after another in this process.
 //!
 //! ```text
-//! suite (config) -> cells: directory, seed, trial -> every plan is built once, so that no mistake waits in the last cell
+//! suite (config) -> cells: directory, seed, trial -> every plan is checked once, so that no mistake waits in the last cell
 //!   for each cell: plan -> run (engine made anew, joined at the end) -> run_config.json
 //! figures of all cells -> one aggregate per variation -> one comparison of the sweep
 //! ```
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::artifact::ArtifactError;
 use crate::config::{Config, Diagnostics, PhaseKind, Suite, Variation};
-use crate::plan::{self, BuildOptions, Plan};
+use crate::plan::{self, BuildOptions, CellIdentity, Outline, Plan};
 use crate::units::Nanos;
 use layout::Layout;
 
@@ -67,12 +67,12 @@ pub struct Cells {
     id: String,
     cells: Vec<Cell>,
     warnings: Vec<String>,
-    /// How long the first cell waits for the servers; the others find them ready.
-    readiness_timeout: Option<Nanos>,
+    /// What the first cell runs.
+    first: Outline,
 }
 
 impl Cells {
-    /// Lays out the cells and builds the plan of each variation once, so that every mistake is found before any load.
+    /// Lays out the cells and checks the plan of each variation once, so that every mistake is found before any load.
     ///
     /// # Errors
     /// Mistakes that show only when everything is put together.
@@ -91,7 +91,7 @@ impl Cells {
             ))
         })?;
         let root = seed::root(options.seed, first.random_seed, suite.multi_run.set_consistent_seed);
-        let cells = layout
+        let cells: Vec<Cell> = layout
             .order(suite.variations.len())
             .into_iter()
             .map(|(variation, trial)| {
@@ -105,47 +105,27 @@ impl Cells {
                 }
             })
             .collect();
-        let mut prepared = Self {
+        let (first, warnings) = check(&suite, &options, &cells)?;
+        Ok(Self {
             suite,
             options,
             layout,
             base,
             id: uuid(),
             cells,
-            warnings: Vec::new(),
-            readiness_timeout: None,
-        };
-        (prepared.warnings, prepared.readiness_timeout) = prepared.check()?;
-        Ok(prepared)
+            warnings,
+            first,
+        })
     }
 
-    /// Builds what will run. Later trials of a variation differ from its second one by their seed alone.
-    fn check(&self) -> Result<(Vec<String>, Option<Nanos>), Diagnostics> {
-        let mut waits = None;
-        let mut warnings = trial_warnings(&self.suite);
-        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.trial < 2) {
-            let plan = self.plan(cell).map_err(|mistakes| {
-                if self.suite.sweep.is_some() {
-                    mistakes.in_variation(&self.suite.variations[cell.variation].label)
-                } else {
-                    mistakes
-                }
-            })?;
-            if index == 0 {
-                waits = plan.readiness.map(|readiness| readiness.timeout);
-            }
-            for warning in plan.warnings {
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-            }
-        }
-        Ok((warnings, waits))
+    /// What the first cell runs, but for its requests.
+    pub fn first(&self) -> &Outline {
+        &self.first
     }
 
-    /// How long the first cell may wait for the servers to be ready; `None` does not wait.
+    /// How long the first cell may wait for the servers to be ready; `None` does not wait. The other cells find them ready.
     pub fn readiness_timeout(&self) -> Option<Nanos> {
-        self.readiness_timeout
+        self.first.readiness.as_ref().map(|readiness| readiness.timeout)
     }
 
     /// The cells in the order of running.
@@ -187,17 +167,21 @@ impl Cells {
     }
 
     fn plan_with(&self, cell: &Cell, seed: Option<u64>) -> Result<Plan, Diagnostics> {
-        let config = of_trial(&self.suite, cell);
-        let options = BuildOptions {
-            output_directory: Some(cell.directory.clone()),
-            // What may be removed is decided for the common directory.
-            overwrite: false,
-            benchmark_id: Some(format!("{:016x}{:016x}", draw_u64(), draw_u64())),
-            seed,
-            trial: cell.trial,
-            ..self.options.clone()
-        };
-        plan::build(&config, &options)
+        let options = options_of(&self.options, cell, seed);
+        let mut plan = plan::build(&of_trial(&self.suite, cell), &options)?;
+        plan.cell = Some(self.identity(cell));
+        Ok(plan)
+    }
+
+    fn identity(&self, cell: &Cell) -> CellIdentity {
+        let variation = &self.suite.variations[cell.variation];
+        CellIdentity {
+            sweep_id: self.id.clone(),
+            run_label: cell.run_label(),
+            variation_index: cell.variation,
+            variation_label: variation.label.clone(),
+            variation_values: variation.values.iter().cloned().collect(),
+        }
     }
 
     fn prefix(&self) -> Option<&str> {
@@ -218,6 +202,46 @@ impl Cells {
     /// Results that must stay, or cannot be removed.
     fn clear(&self) -> Result<(), ArtifactError> {
         crate::artifact::clear(&self.base, self.prefix(), self.options.overwrite)
+    }
+}
+
+/// Checks what will run; returns the first cell in outline and the advice on all of them. Later trials of a variation differ from its second one
+/// by their seed alone.
+fn check(suite: &Suite, options: &BuildOptions, cells: &[Cell]) -> Result<(Outline, Vec<String>), Diagnostics> {
+    let mut first = None;
+    let mut warnings = trial_warnings(suite);
+    for cell in cells.iter().filter(|cell| cell.trial < 2) {
+        let checked = plan::check(&of_trial(suite, cell), &options_of(options, cell, cell.seed));
+        let outline = checked.map_err(|mistakes| {
+            if suite.sweep.is_some() {
+                mistakes.in_variation(&suite.variations[cell.variation].label)
+            } else {
+                mistakes
+            }
+        })?;
+        for warning in &outline.warnings {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+        first = first.or(Some(outline));
+    }
+    Ok((
+        first.expect("a suite has a cell, and its first is a first trial"),
+        warnings,
+    ))
+}
+
+/// What a cell decides beside its config.
+fn options_of(options: &BuildOptions, cell: &Cell, seed: Option<u64>) -> BuildOptions {
+    BuildOptions {
+        output_directory: Some(cell.directory.clone()),
+        // What may be removed is decided for the common directory.
+        overwrite: false,
+        benchmark_id: Some(format!("{:016x}{:016x}", draw_u64(), draw_u64())),
+        seed,
+        trial: cell.trial,
+        ..options.clone()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::sequence::CellEnd;
 use super::{Cell, Cells};
@@ -43,7 +43,7 @@ pub(super) fn remove(cells: &Cells, cell: &Cell) {
 
 fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> Value {
     let variation = &cells.suite.variations[cell.variation];
-    let values: Map<String, Value> = variation.values.iter().cloned().collect();
+    let identity = cells.identity(cell);
     let (status, reason) = match end {
         None => (RUNNING, None),
         Some(CellEnd::Succeeded) => (SUCCEEDED, None),
@@ -56,12 +56,16 @@ fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> V
     }
     json!({
         "benchmark_id": plan.benchmark_id,
-        "sweep_id": cells.id,
+        "sweep_id": identity.sweep_id,
         "cfg": plan.input_config,
-        "variation": { "index": cell.variation, "label": variation.label, "values": values },
+        "variation": {
+            "index": identity.variation_index,
+            "label": identity.variation_label,
+            "values": identity.variation_values,
+        },
         "trial": cell.trial,
         "artifact_dir": cell.directory,
-        "label": cell.run_label(),
+        "label": identity.run_label,
         "cli_command": plan.command,
         "random_seed": plan.seed,
         "variables": variation.variables,

@@ -3,6 +3,8 @@
 //! The words are those of synthetic prompts: the query has the streams of a conversation's first turn, and each passage of an entry has streams
 //! of its own. So an entry that gets more passages keeps its first ones, and no passage is like another.
 
+use std::ops::Range;
+
 use super::conversation::{Conversation, Turn, Written};
 use super::length::LengthDistribution;
 use super::stream_root;
@@ -38,13 +40,26 @@ impl SyntheticRankings {
         })
     }
 
+    /// The identity of a request's conversation.
+    pub fn conversation_id(&self, entry: u32) -> String {
+        Texts::new(*self).query.conversation_id(entry)
+    }
+
     /// The requests, each a conversation of one turn, made one by one.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + '_ {
+    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + use<> {
+        self.conversations_in(0..self.entries)
+    }
+
+    /// Those with these numbers: the same that [`conversations`](Self::conversations) makes there.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation> + use<> {
         let mut texts = Texts::new(*self);
-        (0..self.entries).map(move |entry| {
+        entries.map(move |entry| {
             let passages = texts.passages(entry);
             let passages = (0..passages).map(|number| {
                 let prompts = texts.passage(number);

@@ -7,6 +7,8 @@
 //! the cache. The first three words are the digits of a one-to-one scrambling of the entry's number, which makes the first word unique among
 //! 2,048 consecutive entries, the first two among 4,194,304, and the first three over all entries that a `u32` can number.
 
+use std::ops::Range;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -75,13 +77,35 @@ impl Synthetic {
         })
     }
 
+    /// The number of turns of every conversation.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn turn_counts(&self) -> impl Iterator<Item = u32> + use<> {
+        let prompts = TurnPrompts::new(*self);
+        (0..self.entries).map(move |entry| prompts.turns(entry))
+    }
+
+    /// The identity of a conversation.
+    pub fn conversation_id(&self, entry: u32) -> String {
+        TurnPrompts::new(*self).of(0).conversation_id(entry)
+    }
+
     /// The conversations, made one by one.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + '_ {
+    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + use<> {
+        self.conversations_in(0..self.entries)
+    }
+
+    /// Those with these numbers: the same that [`conversations`](Self::conversations) makes there.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation> + use<> {
         let mut prompts = TurnPrompts::new(*self);
-        (0..self.entries).map(move |entry| {
+        entries.map(move |entry| {
             let turns = (0..prompts.turns(entry))
                 .map(|turn| prompts.turn(entry, turn))
                 .collect();

@@ -90,6 +90,16 @@ fn advise_warmup(phases: &[PhasePlan]) -> Option<String> {
     let (warmups, measured) = phases.split_at(first_profiling);
     let widest = |phases: &[PhasePlan]| phases.iter().map(|phase| phase.concurrency).max().flatten();
     let (warm, first) = (widest(warmups)?, measured.first()?);
+    // What opens connections in an open loop is the server's slowness; its concurrency is a cap that may never be met.
+    if !matches!(first.arrival, Arrival::ClosedLoop) {
+        return None;
+    }
+    // A controller raises its limit by steps, and new connections come with each of them whatever the warmup was.
+    if let Some(adaptive) = &first.limits.adaptive
+        && adaptive.variable == ControlVariable::Concurrency
+    {
+        return None;
+    }
     let cold = first.concurrency.filter(|&concurrency| concurrency > warm)?;
     // A warmup without a cap may have opened any number of connections.
     if warmups.iter().any(|phase| phase.concurrency.is_none()) {

@@ -11,9 +11,9 @@ use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ResetHook,
-    Schedule, StopRule, Target, TurnLaw, Verification, Window, adaptive, advice, authorization, directory, echo,
-    readiness, telemetry,
+    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ReadinessPlan,
+    ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive, advice, authorization,
+    directory, echo, readiness, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -59,78 +59,83 @@ pub struct BuildOptions {
     pub trial: u32,
 }
 
+/// What can be said of a plan before its requests are made. Whoever has one gets the plan too: making requests refuses nothing.
+#[derive(Debug, Clone)]
+pub struct Outline {
+    /// The servers that get the load, see [`EndpointPlan::targets`].
+    pub targets: Vec<Target>,
+    /// The workflow, in order.
+    pub phases: Vec<PhasePlan>,
+    /// Requests in the dataset: one for each turn of each conversation.
+    pub requests: u64,
+    /// How to wait for the server; `None` does not.
+    pub readiness: Option<ReadinessPlan>,
+    /// Advice found while planning, see [`Plan::warnings`].
+    pub warnings: Vec<String>,
+}
+
+/// Resolves a file as [`build`] does and makes no request: enough to know whether there is a plan.
+///
+/// # Errors
+/// Those of [`build`], all of them.
+pub fn check(config: &Config, options: &BuildOptions) -> Result<Outline, Diagnostics> {
+    let settings = Settings::of(config, options)?;
+    let inputs = settings.inputs(config);
+    let resolved = resolve(config, options, &settings, &inputs)?;
+    Ok(Outline {
+        phases: resolved.phases,
+        requests: resolved.dataset.requests(),
+        readiness: resolved.readiness,
+        warnings: resolved.warnings,
+        targets: settings.targets,
+    })
+}
+
 /// Resolves a file into a plan.
 ///
 /// # Errors
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
+    let settings = Settings::of(config, options)?;
+    let inputs = settings.inputs(config);
+    let Resolved {
+        dataset,
+        phases,
+        readiness,
+        telemetry,
+        directory,
+        warnings,
+    } = resolve(config, options, &settings, &inputs)?;
+    let requests = dataset.render();
     let endpoint = &config.endpoint;
-    let kind = endpoint.kind.unwrap_or_default();
-    let replacement = options.target_override.as_deref();
-    let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
-    let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
-    let tls = verification(config, options, &server(&endpoint.urls[0].url))?;
-    let targets: Vec<Target> = endpoint
-        .urls
-        .iter()
-        .map(|Address { url, .. }| target::resolve(&server(url), url, endpoint.path.as_deref().unwrap_or(kind.path())))
-        .collect();
-    let headers = request_headers(config);
-    let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
-    let connection_reuse = endpoint.connection_reuse.unwrap_or_default();
-    let inputs = RenderInputs {
-        kind,
-        targets: &targets,
-        model: config.models.first().expect("a config without mistakes has a model"),
-        streaming: endpoint.streaming.unwrap_or(false),
-        close_after: connection_reuse == ConnectionReuse::Never,
-        use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
-        use_server_token_count: endpoint.use_server_token_count.unwrap_or(false),
-        headers: &headers,
-        session_header: endpoint.session_header.as_deref(),
-        extra: &endpoint.extra,
-    };
-    check_users(config)?;
-    let dataset = dataset::prepare(config, &inputs, seed).map_err(|error| match error {
-        NoDataset::Mistakes(mistakes) => mistakes,
-        NoDataset::Render(error) => render_mistake(config, &error),
-    })?;
-    let readiness = readiness::plan(config, &targets);
-    let directory = options
-        .output_directory
-        .clone()
-        .unwrap_or_else(|| directory::of(config));
-    let directory = std::path::absolute(&directory).map_err(|error| {
-        without_place(
-            config,
-            format!("cannot resolve the artifact directory {}: {error}", directory.display()),
-        )
-    })?;
-    let phases = phases(config, &dataset)?;
-    let (telemetry, unasked) = telemetry::plan(config, &targets, replacement.is_some());
-    let mut warnings = config.warnings.clone();
-    warnings.extend(unasked);
-    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
-    warnings.extend(advice::advise(config, &phases));
-    warnings.extend((tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     Ok(Plan {
         benchmark_id: options
             .benchmark_id
             .clone()
             .unwrap_or_else(|| format!("{:012x}", draw_u64() >> 16)),
         trial: options.trial,
-        seed,
+        cell: None,
+        seed: settings.seed,
         models: config.models.clone(),
+        input_config: echo::input_config(
+            config,
+            options.output_directory.as_deref(),
+            settings.replacement.as_ref(),
+        ),
         endpoint: EndpointPlan {
-            kind,
+            kind: endpoint.kind.unwrap_or_default(),
             streaming: endpoint.streaming.unwrap_or(false),
-            connection_reuse,
+            connection_reuse: endpoint.connection_reuse.unwrap_or_default(),
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
-            tls,
-            control_headers: headers.into_iter().filter(|(name, _)| !is_fixed(name)).collect(),
-            targets,
+            tls: settings.tls,
+            control_headers: settings
+                .headers
+                .into_iter()
+                .filter(|(name, _)| !is_fixed(name))
+                .collect(),
+            targets: settings.targets,
         },
-        requests: dataset.images,
+        requests,
         phases,
         readiness,
         hooks: hooks(config),
@@ -145,13 +150,109 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
         },
-        input_config: echo::input_config(config, options.output_directory.as_deref(), replacement.as_ref()),
         command: config.secrets.redact(&options.command).into_owned(),
-        warnings: warnings
-            .iter()
-            .map(|warning| config.secrets.redact(warning).into_owned())
-            .collect(),
+        warnings,
         secrets: config.secrets.clone(),
+    })
+}
+
+/// What requests are made with.
+struct Settings {
+    /// The server that takes the place of the file's.
+    replacement: Option<TargetParts>,
+    tls: Option<Verification>,
+    targets: Vec<Target>,
+    headers: Vec<(String, String)>,
+    seed: u64,
+}
+
+impl Settings {
+    fn of(config: &Config, options: &BuildOptions) -> Result<Self, Diagnostics> {
+        let endpoint = &config.endpoint;
+        let kind = endpoint.kind.unwrap_or_default();
+        let replacement = options.target_override.as_deref();
+        let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
+        let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
+        Ok(Self {
+            tls: verification(config, options, &server(&endpoint.urls[0].url))?,
+            targets: endpoint
+                .urls
+                .iter()
+                .map(|Address { url, .. }| {
+                    target::resolve(&server(url), url, endpoint.path.as_deref().unwrap_or(kind.path()))
+                })
+                .collect(),
+            headers: request_headers(config),
+            seed: options.seed.or(config.random_seed).unwrap_or_else(draw_u64),
+            replacement,
+        })
+    }
+
+    fn inputs<'a>(&'a self, config: &'a Config) -> RenderInputs<'a> {
+        let endpoint = &config.endpoint;
+        RenderInputs {
+            kind: endpoint.kind.unwrap_or_default(),
+            targets: &self.targets,
+            model: config.models.first().expect("a config without mistakes has a model"),
+            streaming: endpoint.streaming.unwrap_or(false),
+            close_after: endpoint.connection_reuse == Some(ConnectionReuse::Never),
+            use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
+            use_server_token_count: endpoint.use_server_token_count.unwrap_or(false),
+            headers: &self.headers,
+            session_header: endpoint.session_header.as_deref(),
+            extra: &endpoint.extra,
+        }
+    }
+}
+
+/// A plan but for what no mistake can be in.
+struct Resolved<'a> {
+    dataset: Dataset<'a>,
+    phases: Vec<PhasePlan>,
+    readiness: Option<ReadinessPlan>,
+    telemetry: TelemetryPlan,
+    directory: PathBuf,
+    warnings: Vec<String>,
+}
+
+/// Everything that can be refused: [`check`] and [`build`] differ in nothing that comes before the end of this.
+fn resolve<'a>(
+    config: &Config,
+    options: &BuildOptions,
+    settings: &Settings,
+    inputs: &'a RenderInputs<'a>,
+) -> Result<Resolved<'a>, Diagnostics> {
+    check_users(config)?;
+    let dataset = dataset::draft(config, inputs, settings.seed).map_err(|error| match error {
+        NoDataset::Mistakes(mistakes) => mistakes,
+        NoDataset::Render(error) => render_mistake(config, &error),
+    })?;
+    let readiness = readiness::plan(config, &settings.targets);
+    let directory = options
+        .output_directory
+        .clone()
+        .unwrap_or_else(|| directory::of(config));
+    let directory = std::path::absolute(&directory).map_err(|error| {
+        without_place(
+            config,
+            format!("cannot resolve the artifact directory {}: {error}", directory.display()),
+        )
+    })?;
+    let phases = phases(config, &dataset)?;
+    let (telemetry, unasked) = telemetry::plan(config, &settings.targets, settings.replacement.is_some());
+    let mut warnings = config.warnings.clone();
+    warnings.extend(unasked);
+    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
+    warnings.extend(advice::advise(config, &phases));
+    warnings.extend((settings.tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
+    let redacted = |warning: String| config.secrets.redact(&warning).into_owned();
+    Ok(Resolved {
+        dataset,
+        phases,
+        readiness,
+        telemetry,
+        directory,
+        warnings: warnings.into_iter().map(redacted).collect(),
     })
 }
 
@@ -271,7 +372,7 @@ fn hooks(config: &Config) -> HookPlan {
     }
 }
 
-fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnostics> {
+fn phases(config: &Config, dataset: &Dataset<'_>) -> Result<Vec<PhasePlan>, Diagnostics> {
     let mut profiling = 0;
     let resolve = |(index, phase): (usize, &Phase)| -> Result<PhasePlan, Diagnostics> {
         let kind = match phase.kind {
@@ -283,7 +384,7 @@ fn phases(config: &Config, dataset: &Dataset) -> Result<Vec<PhasePlan>, Diagnost
             profiling - 1
         });
         let arrival = arrival(config, phase, dataset)?;
-        let has_sessions = arrival.turn_law(&dataset.images.conversations) != TurnLaw::Single;
+        let has_sessions = dataset.has_later_turns() || matches!(arrival, Arrival::UserCentric { .. });
         let scheduled = match &arrival {
             Arrival::FixedSchedule(schedule) => Some(schedule.requests()),
             _ => None,
@@ -332,7 +433,7 @@ fn schedule(
     config: &Config,
     phase: &Phase,
     written: ScheduleWindow,
-    dataset: &Dataset,
+    dataset: &Dataset<'_>,
 ) -> Result<Schedule, Diagnostics> {
     let mistake = |key: &str, message: String| config.mistake(phase.at, &format!("{}.{key}", phase.path), message);
     if let Some(sampling) = config
@@ -357,7 +458,7 @@ fn schedule(
         let reason = dataset.untimed.as_deref().unwrap_or("one has none");
         format!("a fixed schedule replays the timestamps of its dataset: {reason}")
     };
-    Schedule::of(&dataset.images, window).map_err(|error| match error {
+    dataset.schedule(window).map_err(|error| match error {
         NoSchedule::NoTimestamp { .. } => mistake("type", untimed()),
         NoSchedule::Empty { first, last } => {
             let key = if written.end_ms.is_some() {
@@ -416,7 +517,7 @@ fn check_users(config: &Config) -> Result<(), Diagnostics> {
 }
 
 /// When requests of a phase start. A ramp without a duration to speak of still has one.
-fn arrival(config: &Config, phase: &Phase, dataset: &Dataset) -> Result<Arrival, Diagnostics> {
+fn arrival(config: &Config, phase: &Phase, dataset: &Dataset<'_>) -> Result<Arrival, Diagnostics> {
     let gaps = match &phase.load {
         PhaseType::Concurrency => return Ok(Arrival::ClosedLoop),
         PhaseType::FixedSchedule(window) => {

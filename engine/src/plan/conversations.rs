@@ -19,14 +19,14 @@ pub(super) struct Builder(Conversations);
 
 impl Builder {
     /// Adds the next conversation, whose images follow those of the one before.
-    pub(super) fn push(&mut self, id: String, turns: usize) {
+    pub(super) fn push(&mut self, id: Box<str>, turns: usize) {
         assert!(turns > 0, "a conversation has at least one turn");
         let list = &mut self.0;
         let turns = u32::try_from(turns).expect("the dataset's bound on bytes bounds its turns");
         let end = list.starts.last().copied().unwrap_or(0).checked_add(turns);
         list.starts
             .push(end.expect("the dataset's bound on bytes bounds its images"));
-        list.ids.push(id.into_boxed_str());
+        list.ids.push(id);
         list.turns_max = list.turns_max.max(turns);
     }
 
@@ -52,7 +52,9 @@ impl Conversations {
     /// Conversations by identity and number of turns.
     pub fn of_turns(conversations: impl IntoIterator<Item = (String, usize)>) -> Self {
         let mut list = Self::builder();
-        conversations.into_iter().for_each(|(id, turns)| list.push(id, turns));
+        conversations
+            .into_iter()
+            .for_each(|(id, turns)| list.push(id.into(), turns));
         list.finish()
     }
 

@@ -1,10 +1,10 @@
-//! From the dataset as written to request bytes and their order.
+//! From the dataset as written to requests and their order: first a draft, which is refused or not, then the bytes.
 
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use super::render::{DEFAULT_ISL, RenderError, RenderInputs, render_conversations, render_rankings, render_synthetic};
-use super::{Conversations, RequestImages};
+use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
+use super::{Conversations, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
     DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
@@ -22,11 +22,62 @@ const DEFAULT_QUERY_TOKENS: LengthDistribution = LengthDistribution::Fixed(32);
 /// Said of prompts that no schedule can replay.
 const UNTIMED: &str = "prompts of type synthetic have none; bring them in a file";
 
-/// A dataset, ready to send.
-pub(super) struct Dataset {
-    pub(super) images: RequestImages,
+/// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
+pub(super) struct Dataset<'a> {
+    draft: Draft<'a>,
+    pool: Option<Pool>,
+    sampling: Sampling,
+    seed: u64,
     /// The first conversation without a timestamp, in words.
     pub(super) untimed: Option<String>,
+}
+
+/// Draws from a pool of texts.
+struct Pool {
+    draws: u32,
+    ids: FileConversations,
+}
+
+impl Dataset<'_> {
+    /// Requests in it.
+    pub(super) fn requests(&self) -> u64 {
+        self.pool
+            .as_ref()
+            .map_or(self.draft.requests(), |pool| pool.draws.into())
+    }
+
+    /// Whether any of its conversations has more than one turn.
+    pub(super) fn has_later_turns(&self) -> bool {
+        self.draft.has_later_turns()
+    }
+
+    /// Its schedule.
+    pub(super) fn schedule(&self, window: Window) -> Result<Schedule, NoSchedule> {
+        match self.draft.file_sessions() {
+            Some(sessions) if self.pool.is_none() => {
+                let start = |session: &Session| (session.turns[0].timestamp, session.turns.len() as u32);
+                Schedule::new(sessions.iter().map(start), window)
+            }
+            _ => Err(NoSchedule::NoTimestamp { conversation: 0 }),
+        }
+    }
+
+    /// Makes the requests.
+    pub(super) fn render(self) -> RequestImages {
+        let Self {
+            draft,
+            pool,
+            sampling,
+            seed,
+            ..
+        } = self;
+        let mut images = draft.render();
+        if let Some(Pool { draws, ids }) = pool {
+            images = drawn(&images, draws, seed, &ids);
+        }
+        images.order = Sampler::new(sampling, images.order.entries(), seed);
+        images
+    }
 }
 
 /// Why there is no dataset: mistakes with their places, or settings that no request can be made from.
@@ -41,12 +92,13 @@ impl From<RenderError> for NoDataset {
     }
 }
 
-/// Makes the requests of the dataset; `seed` is the root of the run.
-pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> Result<Dataset, NoDataset> {
+/// Looks at the dataset; `seed` is the root of the run.
+pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
-    let (mut images, untimed) = match &written.file {
+    let mut pool = None;
+    let (draft, untimed) = match &written.file {
         None if inputs.kind.ranks() => {
             let rankings = written.rankings;
             let dataset = SyntheticRankings {
@@ -59,7 +111,7 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
                 passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
                 seed,
             };
-            (render_rankings(inputs, &dataset)?, Some(UNTIMED.to_owned()))
+            (Draft::rankings(inputs, dataset)?, Some(UNTIMED.to_owned()))
         }
         None => {
             let dataset = Synthetic {
@@ -78,17 +130,36 @@ pub(super) fn prepare(config: &Config, inputs: &RenderInputs<'_>, seed: u64) -> 
                     seed,
                 )
             };
-            (render_synthetic(inputs, &dataset)?, Some(UNTIMED.to_owned()))
+            (Draft::synthetic(inputs, dataset)?, Some(UNTIMED.to_owned()))
         }
-        Some(file) => from_file(config, file, inputs, seed)?,
+        Some(file) => {
+            let sessions = sessions(config, file)?;
+            let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
+            let untimed = if is_pool(file) {
+                pool = Some(Pool {
+                    draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
+                    ids: make.clone(),
+                });
+                Some("records of format random_pool have none; use format: single_turn".to_owned())
+            } else {
+                let untimed = sessions.iter().find(|session| session.turns[0].timestamp.is_none());
+                untimed.map(|session| untimed_record(&file.origin, session))
+            };
+            (Draft::sessions(inputs, sessions, make)?, untimed)
+        }
     };
     let sampling = match written.sampling.unwrap_or_default() {
         config::Sampling::Sequential => Sampling::Sequential,
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
-    images.order = Sampler::new(sampling, images.order.entries(), seed);
-    Ok(Dataset { images, untimed })
+    Ok(Dataset {
+        draft,
+        pool,
+        sampling,
+        seed,
+        untimed,
+    })
 }
 
 fn length(length: config::Length) -> LengthDistribution {
@@ -98,12 +169,17 @@ fn length(length: config::Length) -> LengthDistribution {
     }
 }
 
-fn from_file(
-    config: &Config,
-    file: &config::FileDataset,
-    inputs: &RenderInputs<'_>,
-    seed: u64,
-) -> Result<(RequestImages, Option<String>), NoDataset> {
+fn block_size(file: &config::FileDataset) -> u32 {
+    file.block_size.unwrap_or(DEFAULT_BLOCK_SIZE)
+}
+
+/// Whether requests are drawn from the records, with replacement.
+fn is_pool(file: &config::FileDataset) -> bool {
+    file.format == Some(config::FileFormat::RandomPool)
+}
+
+/// The sessions that a file or the config itself brings: as many as are asked for, but of a pool all.
+fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>, NoDataset> {
     let options = FileOptions {
         format: match file.format.unwrap_or_default() {
             config::FileFormat::SingleTurn => FileFormat::SingleTurn,
@@ -111,7 +187,7 @@ fn from_file(
             config::FileFormat::MooncakeTrace => FileFormat::MooncakeTrace,
             config::FileFormat::RandomPool => FileFormat::RandomPool,
         },
-        block_size: file.block_size.unwrap_or(DEFAULT_BLOCK_SIZE),
+        block_size: block_size(file),
     };
     let sessions = match &file.origin {
         FileOrigin::Path { path, at } => {
@@ -123,24 +199,10 @@ fn from_file(
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
-    let is_pool = options.format == FileFormat::RandomPool;
-    let entries = config.dataset.entries;
-    if let (Some(entries), false) = (entries, is_pool) {
+    if let (Some(entries), false) = (config.dataset.entries, is_pool(file)) {
         sessions.truncate(entries as usize);
     }
-    let untimed = if is_pool {
-        Some("records of format random_pool have none; use format: single_turn".to_owned())
-    } else {
-        let untimed = sessions.iter().find(|session| session.turns[0].timestamp.is_none());
-        untimed.map(|session| untimed_record(&file.origin, session))
-    };
-    let mut conversations = FileConversations::new(config.dataset.osl.map(length), options.block_size, seed);
-    let images = render_conversations(inputs, sessions.into_iter().map(|session| conversations.make(session)))?;
-    if !is_pool {
-        return Ok((images, untimed));
-    }
-    let entries = entries.unwrap_or(DEFAULT_ENTRIES);
-    Ok((drawn(&images, entries, seed, &conversations), untimed))
+    Ok(sessions)
 }
 
 /// Where the first turn of a session stands that should have a timestamp.

@@ -28,7 +28,7 @@ pub use crate::config::{
 pub(crate) use crate::config::{REDACTED, is_credential_header};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
-pub use build::{BuildOptions, build};
+pub use build::{BuildOptions, Outline, build, check};
 pub use conversations::Conversations;
 pub use directory::of as artifact_directory;
 pub use phase::{
@@ -53,6 +53,8 @@ pub struct Plan {
     pub benchmark_id: String,
     /// Which repetition of the same plan this is, from 0.
     pub trial: u32,
+    /// Where it stands among several runs; `None` for a run of its own.
+    pub cell: Option<CellIdentity>,
     /// Root of every random stream. From the config, or drawn once and recorded.
     pub seed: u64,
     /// Model names in the order of the config; the first one names artifacts.
@@ -94,6 +96,21 @@ impl Plan {
         let digest = Sha256::digest(format!("{}:{config}", self.seed));
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// What tells a run of a suite from the others; every summary carries it, so that a file is understood without its neighbours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellIdentity {
+    /// Identity of the suite as a whole.
+    pub sweep_id: String,
+    /// The name of its trial, `run_0001` for the first.
+    pub run_label: String,
+    /// Number of its variation, from 0.
+    pub variation_index: usize,
+    /// What people call the variation. Secrets masked.
+    pub variation_label: String,
+    /// The swept values by path. Secrets masked.
+    pub variation_values: serde_json::Map<String, Value>,
 }
 
 /// How a server proves who it is.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::RequestImages;
 use crate::units::Nanos;
 
 /// The start of one session.
@@ -98,16 +97,6 @@ impl Schedule {
             zero,
             requests,
         })
-    }
-
-    /// The schedule of a dataset.
-    pub(super) fn of(images: &RequestImages, window: Window) -> Result<Self, NoSchedule> {
-        let conversations = &images.conversations;
-        let start = |conversation| {
-            let turns = conversations.images(conversation);
-            (images.entries[turns.start as usize].timestamp, turns.end - turns.start)
-        };
-        Self::new((0..conversations.count()).map(start), window)
     }
 
     /// The starts in order; never empty.

@@ -60,6 +60,7 @@ pub(crate) fn plan() -> Plan {
     Plan {
         benchmark_id: "0123456789ab".to_owned(),
         trial: 0,
+        cell: None,
         seed: 42,
         models: vec!["m".to_owned()],
         endpoint: EndpointPlan {

@@ -21,11 +21,11 @@ pub(super) static FLAGS: &[Flag] = &[
         .aka(&["model-names"])
         .more("Replaces the models of the config file. Without a config file the whole workflow is made of flags."),
     Flag::value("random-seed", "N", Input, Envelope("random_seed"), "Root of every random draw: prompts, arrivals, cancellations [default: drawn and recorded]")
-        .more("Replaces randomSeed of the config file."),
+        .more("Replaces random_seed of the config file."),
     Flag::value("model-selection-strategy", "WORD", Unlisted, Benchmark("models.strategy"), "How several models are chosen"),
     Flag::values("url", "URL", Endpoint, Special, "Address of the server, repeatable [default: http://localhost:8000]")
         .short('u')
-        .more("A path in it replaces that of the API. Several addresses take sessions in turn. Replaces the addresses of the config file."),
+        .more("The path of the API is appended to it. Several addresses take sessions in turn. Replaces the addresses of the config file."),
     Flag::value("url-strategy", "WORD", Endpoint, Benchmark("endpoint.url_strategy"), "How several addresses are chosen: round_robin"),
     Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server [default: chat]")
         .more("chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings or nim_rankings."),

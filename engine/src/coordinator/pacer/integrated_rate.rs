@@ -11,6 +11,11 @@ const RAMP_START_S: f64 = 0.1;
 /// ramp to 10^9 per second would fill the memory.
 const MOST_DRAWN_STEPS: f64 = 100_000.0;
 
+/// Most steps towards a root that are cheaper than its closed form.
+const NEWTON_STEPS: u32 = 2;
+/// A step this small, as a share of the root, is the last: its square is below the precision of a float.
+const NEWTON_PRECISION: f64 = 1e-8;
+
 /// The integral `L(t)` of the rate from the start of the phase to `t`, as the function that takes a number of arrivals to the time at which
 /// `L` reaches it.
 ///
@@ -23,6 +28,8 @@ pub(super) struct IntegratedRate {
     pieces: Vec<Piece>,
     /// The piece of the latest call.
     at: usize,
+    /// What the latest call found there, in seconds from the start of the piece: the next answer is near.
+    latest: f64,
 }
 
 /// A stretch of time over which the rate follows one formula.
@@ -75,6 +82,7 @@ impl IntegratedRate {
         Self {
             pieces: pieces.list,
             at: 0,
+            latest: 0.0,
         }
     }
 
@@ -109,8 +117,11 @@ impl IntegratedRate {
             && arrivals >= next.arrivals
         {
             self.at += 1;
+            self.latest = 0.0;
         }
-        self.pieces[self.at].time_of(arrivals)
+        let piece = &self.pieces[self.at];
+        self.latest = piece.offset_of(arrivals, self.latest);
+        piece.start_s + self.latest
     }
 
     /// The integral from the start of the phase to `time_s`.
@@ -130,7 +141,8 @@ impl Piece {
         }
     }
 
-    fn time_of(&self, arrivals: f64) -> f64 {
+    /// Seconds from the start of the piece at which the integral reaches `arrivals`; `near` is a time close to it, or any other.
+    fn offset_of(&self, arrivals: f64, near: f64) -> f64 {
         let count = arrivals - self.arrivals;
         let t = match self.bend {
             Bend::Flat => count / self.rate,
@@ -140,19 +152,39 @@ impl Piece {
                 let square = self.rate * self.rate + 2.0 * slope * count;
                 2.0 * count / (self.rate + square.max(0.0).sqrt())
             }
-            // The one real root of t^3 + 3 p t = q. Cardano's is u - p / u with the cube root u below; as u^3 - (p / u)^3 = q, it is also a quotient
-            // that subtracts nothing.
-            Bend::Square { factor } => {
-                let (p, q) = (self.rate / factor, 3.0 * count / factor);
-                let half = 0.5 * q;
-                let u = (half + (half * half + p * p * p).sqrt()).cbrt();
-                let v = p / u;
-                q / (u * u + p + v * v)
-            }
+            Bend::Square { factor } => self
+                .refined(factor, count, near)
+                .unwrap_or_else(|| self.cubic_root(factor, count)),
         };
         // Rounding must not carry a time over the joint. `min` also takes the length for a NaN, which points closer than the floats can tell
         // apart could bring about.
-        self.start_s + t.min(self.length_s)
+        t.min(self.length_s)
+    }
+
+    /// The root of rate t + factor t^3 / 3 = count by Newton's steps from `near`, if two of them get there: on a ramp of many arrivals the latest
+    /// one is so near that this takes a quarter of the time of the closed form.
+    fn refined(&self, factor: f64, count: f64, near: f64) -> Option<f64> {
+        let mut t = near;
+        for _ in 0..NEWTON_STEPS {
+            let step = (count - self.integral(t)) / (self.rate + factor * t * t);
+            t += step;
+            // A step from a distance d leaves at most d^2 factor t / (rate + factor t^2) < d^2 / t, with `t` the larger of its two ends: the square
+            // of the relative error, and so less than a float can tell.
+            if step.abs() <= NEWTON_PRECISION * t {
+                return Some(t);
+            }
+        }
+        None
+    }
+
+    /// The same in closed form: the one real root of t^3 + 3 p t = q. Cardano's is u - p / u with the cube root u below; as u^3 - (p / u)^3 = q, it
+    /// is also a quotient that subtracts nothing.
+    fn cubic_root(&self, factor: f64, count: f64) -> f64 {
+        let (p, q) = (self.rate / factor, 3.0 * count / factor);
+        let half = 0.5 * q;
+        let u = (half + (half * half + p * p * p).sqrt()).cbrt();
+        let v = p / u;
+        q / (u * u + p + v * v)
     }
 }
 

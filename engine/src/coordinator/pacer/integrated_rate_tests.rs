@@ -145,14 +145,15 @@ fn joints_are_exact_from_both_sides() {
         let pieces = integral(&plan).pieces;
         for pair in pieces.windows(2) {
             let joint = pair[1].arrivals;
-            assert_eq!(pair[1].time_of(joint), pair[1].start_s);
-            let before = pair[0].time_of(joint.next_down());
+            let time_of = |piece: &Piece, arrivals| piece.start_s + piece.offset_of(arrivals, 0.0);
+            assert_eq!(time_of(&pair[1], joint), pair[1].start_s);
+            let before = time_of(&pair[0], joint.next_down());
             assert!(
                 before <= pair[1].start_s,
                 "{before} is beyond the joint {}",
                 pair[1].start_s
             );
-            let off = pair[1].start_s - pair[0].time_of(joint);
+            let off = pair[1].start_s - time_of(&pair[0], joint);
             assert!((0.0..1e-12 * pair[1].start_s.max(1.0)).contains(&off), "off by {off}");
         }
     }
@@ -175,6 +176,42 @@ fn times_never_go_back_by_more_than_the_last_bit() {
             before = time;
         }
     }
+}
+
+#[test]
+fn a_root_found_from_the_latest_one_is_the_root_of_the_closed_form() {
+    let mut draws = Stream::new(3, "p", Purpose::Arrival);
+    let mut refined = 0;
+    // From ramps of a few arrivals, where the latest is far, to some of a billion.
+    for (target, seconds) in [
+        (3.0, 2.0),
+        (30.0, 20.0),
+        (1e4, 5.0),
+        (1e6, 1.0),
+        (1e9, 1_000.0),
+        (1e9, 0.5),
+    ] {
+        let mut inverse = integral(&RatePlan::constant(target).ramped(ramp(seconds, RampStrategy::Exponential)));
+        let piece = inverse.pieces[0];
+        let Bend::Square { factor } = piece.bend else {
+            panic!("the ramp is no square")
+        };
+        let mut sum = 0.0;
+        for _ in 0..200_000 {
+            // Now and then arrivals stay away for long.
+            sum += draws.exponential() * if draws.uniform() < 1e-3 { 1e4 } else { 1.0 };
+            if sum >= piece.integral(piece.length_s) {
+                break;
+            }
+            refined += u32::from(piece.refined(factor, sum, inverse.latest).is_some());
+            let (found, root) = (inverse.time_of(sum), piece.cubic_root(factor, sum));
+            assert!(
+                (found / root - 1.0).abs() < 1e-15,
+                "{target} in {seconds} s: {sum} arrivals at {found} s instead of {root} s"
+            );
+        }
+    }
+    assert!(refined > 400_000, "the closed form answered all but {refined} times");
 }
 
 #[test]

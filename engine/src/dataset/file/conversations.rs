@@ -8,7 +8,7 @@ use crate::dataset::synthetic::{Prompts, SizedPrompt};
 use crate::units::Nanos;
 
 /// Makes conversations of the sessions of a file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileConversations {
     prompts: Prompts,
     blocks: Blocks,
@@ -31,6 +31,13 @@ impl FileConversations {
     /// The identity of a conversation that has none of its own, by its number.
     pub fn id(&self, number: u32) -> String {
         self.prompts.conversation_id(number)
+    }
+
+    /// Leaves out the next sessions: what comes after them is made as if they had been.
+    pub fn skip(&mut self, sessions: &[Session]) {
+        let count = |number: usize| u32::try_from(number).expect("the bounds of a file bound its sessions and turns");
+        self.conversations += count(sessions.len());
+        self.turns += count(sessions.iter().map(|session| session.turns.len()).sum());
     }
 
     /// The next conversation.

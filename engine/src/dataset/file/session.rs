@@ -11,7 +11,7 @@ use super::{FileFormat, FileOptions};
 use crate::units::Nanos;
 
 /// The turns of one conversation, in the order in which they are sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Session {
     /// Its identity in the file, if it has one.
     pub id: Option<Box<str>>,
@@ -94,6 +94,13 @@ pub(super) fn read<'a>(
 
 /// Joins the records of a session in the order of the file; the session stands where its first record does.
 pub(super) fn group(parts: Vec<Vec<Record>>) -> Vec<Session> {
+    if parts.iter().flatten().all(|record| record.id.is_none()) {
+        // Each record is a session: the first part grows by the others, and is not moved itself.
+        let mut parts = parts.into_iter();
+        let mut sessions = parts.next().unwrap_or_default();
+        parts.for_each(|part| sessions.extend(part));
+        return sessions;
+    }
     let mut sessions: Vec<Session> = Vec::with_capacity(parts.iter().map(Vec::len).sum());
     let mut known: HashMap<Box<str>, usize> = HashMap::new();
     for record in parts.into_iter().flatten() {

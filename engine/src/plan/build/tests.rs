@@ -1,5 +1,6 @@
 //! Whole configs to plans.
 
+mod checks;
 mod datasets;
 mod telemetry;
 
@@ -494,6 +495,12 @@ fn advice_names_what_the_user_may_not_have_meant() {
     let measured = phase("concurrency: 8, duration: 5");
     assert_eq!(warnings(&format!("{}{measured}", warmup(8))), "");
     assert!(warnings(&format!("{}{measured}", warmup(3))).contains("5 connections are opened while it is measured"));
+    let open = "    - {name: p, kind: profiling, type: poisson, rate: 9, concurrency: 8, duration: 5}\n";
+    assert_eq!(warnings(&format!("{}{open}", warmup(3))), "");
+    let steered = phase(
+        "concurrency: 8, duration: 5, adaptive_scale: {control: {min: 3}, sustain_duration: 2, sla: {request_latency: {p95: {lt: 5}}}}",
+    );
+    assert_eq!(warnings(&format!("{}{steered}", warmup(3))), "");
     let uncapped = "    - {name: w, kind: warmup, type: poisson, rate: 9, requests: 99}\n";
     assert_eq!(warnings(&format!("{}{uncapped}{measured}", warmup(3))), "");
     assert!(with_endpoint("url: h, use_server_token_count: true").warnings[0].contains("usage_prompt_tokens"));

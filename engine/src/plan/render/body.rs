@@ -46,17 +46,7 @@ enum Field {
 
 impl BodyTemplate {
     /// The template of requests. `written` are fields of a turn's own.
-    pub(super) fn new(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Result<Self, RenderError> {
-        if let Some(found) = inputs.extra.get("stream")
-            && *found != Value::Bool(inputs.streaming)
-        {
-            // Sent as written, it would change the kind of answer behind the back of everything that reads answers.
-            return Err(RenderError::ExtraStream {
-                found: found.clone(),
-                streaming: inputs.streaming,
-            });
-        }
-
+    pub(super) fn new(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Self {
         let built = built_fields(inputs, written);
         let tokens_key = built.iter().find_map(|(_, field)| match field {
             Field::OutputTokens(key, _) => Some(*key),
@@ -82,11 +72,11 @@ impl BodyTemplate {
             let value = own.and_then(|own| own.get(key)).or_else(|| inputs.extra.get(key))?;
             Some(value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()))
         });
-        Ok(Self {
+        Self {
             segments: cut(fields),
             said_key,
             fixed_output_tokens,
-        })
+        }
     }
 
     /// Bytes that every body has, whatever its prompt.
@@ -105,21 +95,28 @@ impl BodyTemplate {
         self.segments.iter().any(|segment| matches!(segment, Segment::Said(_)))
     }
 
+    /// Whether every turn says what the conversation's system says.
+    pub(super) fn repeats_system(&self) -> bool {
+        self.segments
+            .iter()
+            .any(|segment| matches!(segment, Segment::System(_)))
+    }
+
     /// The output tokens that the body of a turn asks for.
     pub(super) fn requested_output_tokens(&self, turn: &Turn) -> Option<u32> {
         self.fixed_output_tokens.unwrap_or(turn.output_tokens)
     }
 
-    /// The body of one turn, and where in it the turn's message stands; nowhere if requests have no place for a history, if `extra` brings the
+    /// Appends the body of one turn to an empty buffer; returns where in it the turn's message stands: nowhere if requests have no place for a history, if `extra` brings the
     /// messages, or if the turn has all of them. `system` is what the conversation's system says, for APIs that keep it apart.
-    pub(super) fn fill(&self, turn: &Turn, system: Option<&str>) -> (Vec<u8>, Range<u32>) {
-        let mut out = Vec::with_capacity(self.fixed_len() + turn.text.len() + 64);
+    pub(super) fn fill(&self, turn: &Turn, system: Option<&str>, out: &mut Vec<u8>) -> Range<u32> {
+        out.reserve(self.fixed_len() + turn.text.len() + 64);
         let mut message = 0..0;
         for segment in &self.segments {
             match segment {
                 Segment::Fixed(bytes) => out.extend_from_slice(bytes),
                 Segment::Said(form) => {
-                    let place = form.push(turn, &mut out);
+                    let place = form.push(turn, out);
                     let is_complete = turn
                         .written
                         .as_deref()
@@ -130,17 +127,29 @@ impl BodyTemplate {
                 }
                 Segment::System(key) => {
                     if let Some(system) = system {
-                        push_member(&mut out, key, system);
+                        push_member(out, key, system);
                     }
                 }
                 Segment::OutputTokens(key, default) => {
                     if let Some(tokens) = turn.output_tokens.or(*default) {
-                        push_member(&mut out, key, &tokens);
+                        push_member(out, key, &tokens);
                     }
                 }
             }
         }
-        (out, message)
+        message
+    }
+}
+
+/// Refuses a `stream` of the user's own that contradicts the endpoint.
+pub(super) fn check_extra(inputs: &RenderInputs<'_>) -> Result<(), RenderError> {
+    match inputs.extra.get("stream") {
+        // Sent as written, it would change the kind of answer behind the back of everything that reads answers.
+        Some(found) if *found != Value::Bool(inputs.streaming) => Err(RenderError::ExtraStream {
+            found: found.clone(),
+            streaming: inputs.streaming,
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::body::push_json;
-use crate::dataset::{Turn, Written};
+use crate::dataset::Turn;
 use crate::plan::EndpointKind;
 
 /// The form of what is said.
@@ -103,23 +103,31 @@ impl Form {
     }
 }
 
+/// What a turn has beside the text, as far as it decides whether an API can say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Demands<'a> {
+    pub(super) role: Option<&'a str>,
+    pub(super) has_system: bool,
+    pub(super) has_messages: bool,
+    /// Texts to be ranked.
+    pub(super) passages: usize,
+}
+
 /// What a turn has that a request of this type cannot say, or lacks that it must; `None` if it suits.
-pub(super) fn misfit(kind: EndpointKind, turn: &Turn) -> Option<&'static str> {
-    let none = Written::default();
-    let written = turn.written.as_deref().unwrap_or(&none);
-    if kind.ranks() && passages(turn).is_empty() {
+pub(super) fn misfit(kind: EndpointKind, turn: Demands<'_>) -> Option<&'static str> {
+    if kind.ranks() && turn.passages == 0 {
         return Some("it has no passages to rank; write `texts` with the query first and the passages behind it");
     }
     if kind.carries_history() {
         return None;
     }
-    if written.messages.is_some() {
+    if turn.has_messages {
         return Some("it has `messages`, and requests of this type are made of texts");
     }
-    if written.system.is_some() {
+    if turn.has_system {
         return Some("it has a system message, and requests of this type have no place for one");
     }
-    if written.role.as_deref().is_some_and(|role| role != "user") {
+    if turn.role.is_some_and(|role| role != "user") {
         return Some("it has a `role`, and requests of this type have no place for one");
     }
     None

@@ -1,7 +1,7 @@
 //! The bodies of each API, byte by byte: keys in the order of the peer.
 
 use super::*;
-use crate::dataset::Written;
+use crate::dataset::{Conversation, FileFormat, Written};
 
 /// The body of the one turn of a conversation.
 fn body_of(given: &Given, turn: Turn) -> String {
@@ -9,10 +9,8 @@ fn body_of(given: &Given, turn: Turn) -> String {
         id: "c".into(),
         turns: vec![turn],
     };
-    let images = given
-        .with_inputs(|inputs| render_conversations(inputs, [conversation]))
-        .expect("it suits");
-    String::from_utf8(images.entries[0].body().to_vec()).expect("JSON is text")
+    let images = given.make([conversation]);
+    String::from_utf8(images[0].body().to_vec()).expect("JSON is text")
 }
 
 fn given(kind: EndpointKind, streaming: bool) -> Given {
@@ -158,27 +156,26 @@ fn fields_of_the_user_win_in_every_api() {
 
 #[test]
 fn what_an_api_cannot_say_is_refused_with_the_reason() {
-    let refused = |kind, turns: Vec<Turn>| {
-        let conversation = Conversation { id: "c7".into(), turns };
-        let result = given(kind, false).with_inputs(|inputs| render_conversations(inputs, [conversation]));
+    let refused = |kind, format, record: &str| {
+        let result = given(kind, false).draft(format, &[record], |draft| draft.map(|_| ()));
         result.expect_err("it does not suit").to_string()
     };
-    let message = refused(EndpointKind::Completions, vec![turn(None), turn(None)]);
+    let message = refused(
+        EndpointKind::Completions,
+        FileFormat::MultiTurn,
+        r#"{"session_id": "c7", "turns": [{"text": "a"}, {"text": "b"}]}"#,
+    );
     assert!(
         message.contains("c7") && message.contains("2 turns") && message.contains("completions"),
         "{message}"
     );
-    let with_messages = written(Written {
-        messages: Some("[{}]".into()),
-        ..Written::default()
-    });
-    assert!(refused(EndpointKind::Embeddings, vec![with_messages]).contains("`messages`"));
-    let with_role = written(Written {
-        role: Some("tool".into()),
-        ..Written::default()
-    });
-    assert!(refused(EndpointKind::Completions, vec![with_role]).contains("`role`"));
-    assert!(refused(EndpointKind::NimRankings, vec![turn(None)]).contains("no passages"));
+    let with_messages = r#"{"messages": [{"role": "user"}]}"#;
+    assert!(refused(EndpointKind::Embeddings, FileFormat::MooncakeTrace, with_messages).contains("`messages`"));
+    let with_role = r#"{"text": "a", "role": "tool"}"#;
+    assert!(refused(EndpointKind::Completions, FileFormat::SingleTurn, with_role).contains("`role`"));
+    let with_system = r#"{"turns": [{"role": "system", "text": "s"}, {"text": "a"}]}"#;
+    assert!(refused(EndpointKind::Embeddings, FileFormat::MultiTurn, with_system).contains("a system message"));
+    assert!(refused(EndpointKind::NimRankings, FileFormat::SingleTurn, r#"{"text": "a"}"#).contains("no passages"));
     let extra = Given {
         turns: 2,
         extra: json!({"input": "x"}).as_object().cloned().expect("an object"),

@@ -1,6 +1,7 @@
 //! Requests of conversations with several turns.
 
 use super::*;
+use crate::dataset::FileFormat;
 
 #[test]
 fn a_later_turn_is_a_request_of_its_own_message_and_tells_where_that_stands() {
@@ -37,29 +38,14 @@ fn a_later_turn_is_a_request_of_its_own_message_and_tells_where_that_stands() {
 #[test]
 fn texts_of_any_kind_and_missing_output_lengths_come_out_right() {
     let text = "a \"quote\" \\ and\na line \u{1F600}";
-    let turn = |output_tokens| Turn {
-        text: text.into(),
-        output_tokens,
-        ..Turn::default()
-    };
-    let given = Given::default();
-    let images = given
-        .with_inputs(|inputs| {
-            let conversation = Conversation {
-                id: "c".into(),
-                turns: vec![turn(Some(7)), turn(None)],
-            };
-            render_conversations(inputs, [conversation])
-        })
+    let record = json!({"turns": [{"text": text, "output_length": 7}, {"text": text}]}).to_string();
+    let images = Given::default()
+        .draft(FileFormat::MultiTurn, &[&record], |draft| draft.map(Draft::render))
         .unwrap();
     let (first, second) = (parse(&images, 0).body, parse(&images, 1).body);
     assert_eq!(first["messages"][0]["content"], text);
     assert_eq!(first["max_completion_tokens"], 7);
     assert_eq!(second.get("max_completion_tokens"), None);
-    assert_eq!(
-        given.with_inputs(|inputs| render_conversations(inputs, [])).err(),
-        Some(RenderError::NoEntries)
-    );
 }
 
 #[test]

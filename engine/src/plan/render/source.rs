@@ -1,0 +1,157 @@
+//! What requests are made from, and the making of them on several threads.
+//!
+//! Texts, ids and numbers depend on the place in the dataset alone, so it is cut into as many stretches as there are threads; what they make is
+//! put together in the order of the dataset and is the same for any number of them.
+
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use super::{Parts, Scratch};
+use crate::dataset::{Conversation, FileConversations, Session, Synthetic, SyntheticRankings};
+use crate::plan::{Conversations, RequestImage, RequestImages, Sampler};
+
+/// What requests are made from.
+pub(super) enum Source {
+    Synthetic(Synthetic),
+    Rankings(SyntheticRankings),
+    Sessions {
+        sessions: Vec<Session>,
+        make: FileConversations,
+    },
+}
+
+/// Neighbouring conversations of a source.
+struct Stretch<'a> {
+    /// The number of its first one.
+    first: u32,
+    conversations: Box<dyn Iterator<Item = Conversation> + Send + 'a>,
+}
+
+/// The requests of a stretch, with identity and number of turns of each of its conversations.
+#[derive(Default)]
+struct Rendered {
+    entries: Vec<RequestImage>,
+    conversations: Vec<(Box<str>, usize)>,
+}
+
+impl Source {
+    /// Makes all requests. The source must not be empty.
+    pub(super) fn render(mut self, parts: &Parts<'_>, threads: usize) -> RequestImages {
+        let mut stretches = self.cut(threads.max(1)).into_iter();
+        let own = stretches.next();
+        let rendered: Vec<Rendered> = std::thread::scope(|scope| {
+            let threads: Vec<_> = stretches.map(|stretch| scope.spawn(|| stretch.render(parts))).collect();
+            let own = own.map(|stretch| stretch.render(parts));
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            own.into_iter().chain(threads.into_iter().map(join)).collect()
+        });
+        together(rendered, parts)
+    }
+
+    fn count(&self) -> u32 {
+        match self {
+            Self::Synthetic(dataset) => dataset.entries,
+            Self::Rankings(dataset) => dataset.entries,
+            Self::Sessions { sessions, .. } => {
+                u32::try_from(sessions.len()).expect("the bound on bytes bounds the sessions")
+            }
+        }
+    }
+
+    /// Cuts the source into at most so many stretches.
+    fn cut(&mut self, parts: usize) -> Vec<Stretch<'_>> {
+        let count = self.count();
+        let length = count.div_ceil(u32::try_from(parts).unwrap_or(u32::MAX)).max(1);
+        let ranges = (0..count)
+            .step_by(length as usize)
+            .map(|first| first..count.min(first.saturating_add(length)));
+        match self {
+            Self::Synthetic(dataset) => {
+                let dataset = *dataset;
+                ranges
+                    .map(|range: Range<u32>| Stretch {
+                        first: range.start,
+                        conversations: Box::new(dataset.conversations_in(range)),
+                    })
+                    .collect()
+            }
+            Self::Rankings(dataset) => {
+                let dataset = *dataset;
+                ranges
+                    .map(|range: Range<u32>| Stretch {
+                        first: range.start,
+                        conversations: Box::new(dataset.conversations_in(range)),
+                    })
+                    .collect()
+            }
+            Self::Sessions { sessions, make } => {
+                let mut make = make.clone();
+                ranges
+                    .zip(sessions.chunks_mut(length as usize))
+                    .map(|(range, sessions)| {
+                        let mut own = make.clone();
+                        make.skip(sessions);
+                        Stretch {
+                            first: range.start,
+                            // A session is given up as soon as its requests are made.
+                            conversations: Box::new(
+                                sessions
+                                    .iter_mut()
+                                    .map(move |session| own.make(std::mem::take(session))),
+                            ),
+                        }
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
+impl Stretch<'_> {
+    fn render(self, parts: &Parts<'_>) -> Rendered {
+        let count = self.conversations.size_hint().0;
+        let mut rendered = Rendered {
+            entries: Vec::with_capacity(count),
+            conversations: Vec::with_capacity(count),
+        };
+        let mut scratch = Scratch::default();
+        for (number, conversation) in (self.first..).zip(self.conversations) {
+            let turns = &conversation.turns;
+            // Where the system's message is no part of the history, every turn says it.
+            let first = turns.first().and_then(|turn| turn.written.as_deref());
+            let system = first.and_then(|written| written.system.as_deref());
+            for (position, turn) in (0u32..).zip(turns) {
+                let image = parts.image(number, position, turn, system, &mut scratch);
+                rendered.entries.push(image);
+            }
+            rendered
+                .conversations
+                .push((conversation.id.into_boxed_str(), turns.len()));
+        }
+        rendered
+    }
+}
+
+fn together(rendered: Vec<Rendered>, parts: &Parts<'_>) -> RequestImages {
+    let requests = rendered.iter().map(|part| part.entries.len()).sum();
+    let mut entries = Vec::with_capacity(requests);
+    let mut index = Conversations::builder();
+    for part in rendered {
+        entries.extend(part.entries);
+        part.conversations
+            .into_iter()
+            .for_each(|(id, turns)| index.push(id, turns));
+    }
+    let index = index.finish();
+    let count = NonZeroU32::new(index.count()).expect("a draft of nothing was refused");
+    RequestImages {
+        heads: parts.heads.clone().into(),
+        ids: parts.ids.clone().into(),
+        entries: entries.into(),
+        order: Sampler::sequential(count),
+        conversations: index.into(),
+        answer_frame: parts.answer_frame(),
+    }
+}
