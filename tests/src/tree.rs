@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 
 use crate::cells;
@@ -93,7 +94,19 @@ fn without_ports(text: &str) -> String {
     plain
 }
 
+/// Names of the columns of a file that has rows.
+fn read_columns(path: &Path) -> BTreeSet<String> {
+    let file = SerializedFileReader::try_from(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let rows: Result<Vec<_>, _> = file.get_row_iter(None).expect("rows").collect();
+    assert!(!rows.expect("every row").is_empty(), "{}", path.display());
+    let schema = file.metadata().file_metadata().schema_descr();
+    schema.columns().iter().map(|column| column.name().to_owned()).collect()
+}
+
 fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        return BTreeMap::from([("columns".to_owned(), read_columns(path))]);
+    }
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = without_ports(&text);
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -8,8 +8,11 @@
 //! no longer true fails too.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
 use ringload_mock_server::MockServer;
 use ringload_tests::mock;
 use ringload_tests::program::Workplace;
@@ -89,6 +92,21 @@ const ADDED: &[(&str, &str)] = &[
 
 /// Lines of the configs that ringload refuses by name.
 const REFUSED: [&str; 1] = ["    trace: true\n"];
+
+/// The last figure of the family of one series.
+fn last_value(path: &Path, family: &str) -> Option<f64> {
+    let file = SerializedFileReader::try_from(path).expect("a file of columns");
+    let rows = file.get_row_iter(None).expect("rows").map(|row| row.expect("a row"));
+    let cell = |row: &Row, name: &str| {
+        let found = row.get_column_iter().find(|(column, _)| *column == name);
+        found.map(|(_, cell)| cell.clone())
+    };
+    let of_family = rows.filter(|row| cell(row, "metric_name") == Some(Field::Str(family.to_owned())));
+    match cell(&of_family.last()?, "value")? {
+        Field::Double(value) => Some(value),
+        other => panic!("{other:?} is no number"),
+    }
+}
 
 fn is_lacking(name: &str, key: &str) -> bool {
     let of_all = LACKING.iter().flat_map(|(beginnings, _)| *beginnings);
@@ -374,12 +392,7 @@ fn answers_that_are_not_streamed() {
 
 #[test]
 fn metrics_of_the_server_and_service_levels_of_four_phases() {
-    let run = Golden::run(
-        "server_metrics",
-        ITL_MS,
-        // Refused by name, as the tests of configs say.
-        &[(", parquet", "")],
-    );
+    let run = Golden::run("server_metrics", ITL_MS, &[]);
     run.assert_same_tree();
     run.assert_conserved();
     let export = run.json("server_metrics_export.json");
@@ -387,6 +400,11 @@ fn metrics_of_the_server_and_service_levels_of_four_phases() {
         let total = &export[metrics]["vllm:generation_tokens"]["series"][0]["stats"]["total"];
         total.as_f64().expect("a total")
     };
+    let columns = run.workplace.path("results").join("server_metrics_export.parquet");
+    assert_eq!(
+        last_value(&columns, "vllm:generation_tokens"),
+        Some(generated("metrics"))
+    );
     let all = generated("metrics") + generated("warmup_metrics");
     assert_eq!(all, run.server.counters().tokens_sent as f64);
     let good = |file: &str| run.json(file)["good_request_count"]["avg"].as_f64().expect("a count");

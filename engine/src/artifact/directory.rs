@@ -108,7 +108,7 @@ impl ArtifactDirectory {
     pub fn write_atomically(
         &self,
         relative: &str,
-        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
     ) -> Result<PathBuf, ArtifactError> {
         let mut file = self.create(relative)?;
         match write(&mut file) {

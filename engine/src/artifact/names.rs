@@ -32,7 +32,7 @@ const SERVER_METRICS: &str = "server_metrics_export";
 const GPU_TELEMETRY: &str = "gpu_telemetry_export";
 
 /// Endings of the files of server metrics.
-const SERVER_METRICS_FORMATS: [&str; 3] = ["json", "csv", "jsonl"];
+const SERVER_METRICS_FORMATS: [&str; 4] = ["json", "csv", "jsonl", "parquet"];
 
 /// Suffixes that users leave on a prefix, longest first so that the whole of it goes.
 const KNOWN_SUFFIXES: [&str; 12] = [
@@ -153,6 +153,7 @@ mod tests {
             "server_metrics_export.json",
             "server_metrics_export.csv",
             "server_metrics_export.jsonl",
+            "server_metrics_export.parquet",
         ];
         assert_eq!(plain.all(), defaults.map(String::from));
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {

@@ -76,10 +76,17 @@ pub enum MetricsFormat {
     Csv,
     /// Every scrape.
     Jsonl,
+    /// The same as columns, of profiling phases.
+    Parquet,
 }
 
 impl MetricsFormat {
-    const WORDS: [(&'static str, Self); 3] = [("json", Self::Json), ("csv", Self::Csv), ("jsonl", Self::Jsonl)];
+    const WORDS: [(&'static str, Self); 4] = [
+        ("json", Self::Json),
+        ("csv", Self::Csv),
+        ("jsonl", Self::Jsonl),
+        ("parquet", Self::Parquet),
+    ];
 
     /// The word in configs.
     pub fn as_str(self) -> &'static str {
@@ -87,6 +94,7 @@ impl MetricsFormat {
             Self::Json => "json",
             Self::Csv => "csv",
             Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
         }
     }
 }
@@ -212,11 +220,9 @@ fn address_of_metrics(field: &Field<'_>) -> Option<Address> {
 }
 
 fn formats(field: &Field<'_>) -> Option<Vec<MetricsFormat>> {
-    let items = field.items("a list of json, csv, jsonl")?;
+    let items = field.items("a list of json, csv, jsonl, parquet")?;
     let count = items.len();
-    let read: Vec<MetricsFormat> = items
-        .filter_map(|item| item.word(&MetricsFormat::WORDS, &["parquet"]))
-        .collect();
+    let read: Vec<MetricsFormat> = items.filter_map(|item| item.word(&MetricsFormat::WORDS, &[])).collect();
     (read.len() == count).then_some(read)
 }
 

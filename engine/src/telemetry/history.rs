@@ -199,7 +199,7 @@ impl SeriesHistory {
         changes
     }
 
-    fn at(&self, kind: FamilyKind, index: usize) -> Option<Figures<'_>> {
+    pub(super) fn at(&self, kind: FamilyKind, index: usize) -> Option<Figures<'_>> {
         if kind != FamilyKind::Histogram {
             return self
                 .value
@@ -232,25 +232,29 @@ fn upper(bound: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::exposition::parse;
-    use super::*;
-
-    fn history(answers: &[&str]) -> History {
-        let mut history = History::default();
+impl History {
+    /// What a server said that was asked every second and answered 2 ms later.
+    pub(crate) fn each_second<S: AsRef<str>>(answers: &[S]) -> Self {
+        let mut history = Self::default();
         for (second, answer) in (0..).zip(answers) {
+            let answered = Nanos::from_millis(second * 1_000 + 2);
             history.record(
                 Nanos::from_secs(second),
-                Nanos::from_millis(second * 1_000 + 2),
-                parse(answer),
+                answered,
+                super::exposition::parse(answer.as_ref()),
             );
         }
         history
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn an_answer_like_the_one_before_is_no_update() {
-        let history = history(&[
+        let history = History::each_second(&[
             "a 1\nb{x=\"1\"} 2\n",
             "b{x=\"1\"} 2\na 1\n",
             "a 1\n",
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn buckets_are_in_the_order_of_their_bounds_however_they_are_written() {
-        let history = history(&[
+        let history = History::each_second(&[
             "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 3\nh_bucket{le=\"10\"} 2\nh_bucket{le=\"2.5\"} 1\nh_sum 9\nh_count 3\n",
         ]);
         let (_, series) = history.at(0).next().expect("a family");

@@ -20,6 +20,7 @@ mod span;
 mod stats;
 mod track;
 mod unit;
+mod walk;
 
 pub use bell::Bell;
 pub use exposition::{FamilyKind, Labels};
@@ -32,3 +33,4 @@ pub use stats::{
     CounterStats, FamilyStats, GaugeStats, HistogramStats, PERCENTILES, SeriesStats, Slice, SliceStats, Spread, Stats,
     summarize,
 };
+pub use walk::{SeriesName, Walk};

@@ -3,6 +3,7 @@
 //! ```text
 //! server_metrics_export.json, .csv   figures over all profiling phases
 //! server_metrics_export.jsonl        every scrape
+//! server_metrics_export.parquet      every scrape of profiling phases, a row for each figure
 //! gpu_telemetry_export.jsonl         every GPU at every scrape; its figures stand in the run's summary
 //! phases/NAME/server_metrics.json    figures over one phase, and the same of GPUs in gpu_telemetry.json
 //! ```
@@ -10,6 +11,7 @@
 mod figures;
 mod gpu;
 mod lines;
+mod parquet;
 mod phase;
 mod server;
 mod table;
@@ -132,6 +134,7 @@ pub(super) fn write_run(directory: &ArtifactDirectory, plan: &Plan, facts: Telem
             }
             MetricsFormat::Csv => directory.write_atomically(&name, |out| table::write(&page, out)),
             MetricsFormat::Jsonl => directory.write_atomically(&name, |out| lines::write(&page, out)),
+            MetricsFormat::Parquet => directory.write_atomically(&name, |out| parquet::write(&page, out)),
         });
     }
 }

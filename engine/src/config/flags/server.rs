@@ -79,7 +79,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value("log-level", "WORD", Unlisted, Benchmark("logging.level"), "How much is logged"),
     Flag::values("server-metrics", "URL", Output, Special, "Address of metrics beside those of the server itself, repeatable")
         .more("Prometheus text, as at http://localhost:8000/metrics. The server's own /metrics is read anyway. Replaces the addresses of the config file."),
-    Flag::values("server-metrics-formats", "WORD", Output, Special, "Files of server metrics: json, csv, jsonl [default: json,csv]"),
+    Flag::values("server-metrics-formats", "WORD", Output, Special, "Files of server metrics: json, csv, jsonl, parquet [default: json,csv]"),
     Flag::values("gpu-telemetry", "URL", Output, Special, "Address of a DCGM exporter, repeatable [default: ports 9400 and 9401 of localhost]"),
     Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),

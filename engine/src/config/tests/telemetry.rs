@@ -21,12 +21,12 @@ fn a_switch_an_address_or_a_section_can_be_written() {
         ["http://h:9090/metrics"]
     );
     let metrics = with(
-        "  server_metrics: {urls: [\"http://a\", \"https://b/x\"], formats: [jsonl, csv], discovery: {mode: auto}}\n",
+        "  server_metrics: {urls: [\"http://a\", \"https://b/x\"], formats: [jsonl, parquet], discovery: {mode: auto}}\n",
     );
     assert_eq!(texts(&metrics.server_metrics.urls), ["http://a", "https://b/x"]);
     assert_eq!(
         metrics.server_metrics.formats,
-        Some(vec![MetricsFormat::Jsonl, MetricsFormat::Csv])
+        Some(vec![MetricsFormat::Jsonl, MetricsFormat::Parquet])
     );
     let gpu = with("  gpu_telemetry: {url: \"http://h:9400/metrics\", collector: dcgm, mode: summary}\n").gpu;
     assert_eq!(texts(&gpu.urls), ["http://h:9400/metrics"]);
@@ -35,7 +35,6 @@ fn a_switch_an_address_or_a_section_can_be_written() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     for (more, words) in [
-        ("  server_metrics: {formats: [json, parquet]}\n", "`parquet`"),
         ("  server_metrics: {discovery: {mode: kubernetes}}\n", "`kubernetes`"),
         ("  server_metrics: {discovery: {namespace: x}}\n", "`namespace`"),
         (
@@ -63,7 +62,7 @@ fn mistakes_say_what_is_allowed() {
         ),
         (
             "  server_metrics: {formats: [xml]}\n",
-            "found `xml`; allowed: json, csv, jsonl",
+            "found `xml`; allowed: json, csv, jsonl, parquet",
         ),
         ("  server_metrics: {urls: \"http://h/metrics\"}\n", "a list of URLs"),
         ("  server_metrics: ftp://h/metrics\n", "http or https"),

@@ -324,7 +324,7 @@ pub(super) const IN_SERVER_METRICS: &[Key] = &[
     ("urls", List(&Text), "Addresses beside those of the endpoint."),
     (
         "formats",
-        List(&Words(&["json", "csv", "jsonl"])),
+        List(&Words(&["json", "csv", "jsonl", "parquet"])),
         "The files that are written; json and csv by default.",
     ),
     (
