@@ -1,5 +1,6 @@
 //! Suites that the user ends, and goes on with: at any moment, soon, with everything that finished kept.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant};
 
 use ringload_tests::cells::{REQUESTS, config, faulty, json, quick, scenarios, start, tree};
@@ -83,8 +84,11 @@ fn an_interrupt_in_a_cell_is_resumed_from_that_cell() {
 
 #[test]
 fn an_interrupt_at_any_moment_ends_the_suite_with_the_profiler_stopped() {
-    // Moments are counted in what the server has seen: control calls and requests of three cells with 12 to 15 each.
-    for moment in (0..40).step_by(2) {
+    // Moments are counted in what the server has seen, control calls and requests of three cells with 12 to 15 each; how long after that is
+    // random, so that every run of the test has twenty others.
+    for seen_before in (0..40).step_by(2) {
+        let wait = Duration::from_micros(RandomState::new().hash_one(seen_before) % 30_000);
+        let moment = format!("{wait:?} after {seen_before}");
         let server = quick();
         let sweep = "sweep: {type: grid, parameters: {phases.p1.concurrency: [1, 2, 3]}}";
         let text = config(&server, sweep).replace(
@@ -95,8 +99,9 @@ fn an_interrupt_at_any_moment_ends_the_suite_with_the_profiler_stopped() {
         let program = workplace.start_profile(&[]);
         let seen = || server.control_log().len() + server.counters().requests as usize;
         eventually("the moment of the interrupt", || {
-            seen() >= moment && workplace.path("results").exists()
+            seen() >= seen_before && workplace.path("results").exists()
         });
+        std::thread::sleep(wait);
         let asked = Instant::now();
         program.signal("INT");
         let ended = program.end();
