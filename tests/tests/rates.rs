@@ -359,8 +359,9 @@ fn a_file_with_every_key_of_rates_runs_from_the_config_to_the_artifacts() {
     // 25 to 100 in the ramp on average, 0.2 s at 100, 0.3 s up to 300, and 0.1 s at 300: 135; a count below 60 or above 230 is an error.
     assert!((60..=230).contains(&scheduled), "{scheduled}");
     assert_eq!(arrivals(&summary("drop"))[1], 10);
-    let echo = &workplace.root()["input_config"]["phases"];
+    let root = workplace.root();
+    let echo = &root["input_config"]["phases"];
     assert_eq!(echo[1]["rate_series"]["points"][1]["qps"], 350.0);
     assert_eq!(echo[2]["rate_ramp"]["strategy"], "poisson");
-    assert_eq!(echo[3]["on_cap"], "drop");
+    assert_eq!(root["ringload"]["input_config"]["phases"]["drop"]["on_cap"], "drop");
 }
