@@ -93,20 +93,9 @@ pub fn sse(bytes: &[u8]) {
     assert_eq!(facts(protocol, &chunked, 7), expected, "in chunks, split");
 }
 
-const PROTOCOLS: [Protocol; 8] = [
-    Protocol::Chat,
-    Protocol::Completions,
-    Protocol::Responses,
-    Protocol::Messages,
-    Protocol::Embeddings,
-    Protocol::CohereRankings,
-    Protocol::TeiRankings,
-    Protocol::NimRankings,
-];
-
 /// The API that the first byte chooses.
 fn protocol(seed: u8) -> Protocol {
-    PROTOCOLS[usize::from(seed) % PROTOCOLS.len()]
+    Protocol::ALL[usize::from(seed) % Protocol::ALL.len()]
 }
 
 /// What two answers on one connection come to.

@@ -96,6 +96,18 @@ impl Facts<'_> {
 }
 
 impl Protocol {
+    /// All of them.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Responses,
+        Self::Messages,
+        Self::Embeddings,
+        Self::CohereRankings,
+        Self::TeiRankings,
+        Self::NimRankings,
+    ];
+
     /// Reads the data of one event and notes the values that may differ in another one without a change of these facts.
     pub(super) fn read_event<'a>(self, json: &'a [u8], holes: &mut Holes) -> Result<Facts<'a>, Invalid> {
         match self {
@@ -221,17 +233,6 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Protocol; 8] = [
-        Protocol::Chat,
-        Protocol::Completions,
-        Protocol::Responses,
-        Protocol::Messages,
-        Protocol::Embeddings,
-        Protocol::CohereRankings,
-        Protocol::TeiRankings,
-        Protocol::NimRankings,
-    ];
-
     #[test]
     fn truth_of_values_follows_the_usual_scripting_rules() {
         for value in ["null", "false", "0", "-0", "0.0", "0e9", "\"\"", "{}", "[ ]"] {
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn a_top_level_error_is_one_in_every_api_and_in_both_forms() {
         let text = br#"{"error":{"message":"no"}}"#;
-        for protocol in ALL {
+        for protocol in Protocol::ALL {
             let event = protocol.read_event(text, &mut Holes::default()).unwrap();
             let answer = protocol.read_answer(text).unwrap();
             for facts in [event, answer] {
@@ -266,7 +267,7 @@ mod tests {
             r#"{"type":"ping"}"#,
             r#"{"data":[],"results":[],"rankings":[]}"#,
         ] {
-            for protocol in ALL {
+            for protocol in Protocol::ALL {
                 let event = protocol.read_event(text.as_bytes(), &mut Holes::default()).unwrap();
                 assert_eq!(event, Facts::default(), "{protocol:?} {text}");
                 let answer = protocol.read_answer(text.as_bytes()).unwrap();
@@ -279,7 +280,7 @@ mod tests {
         #[test]
         fn whatever_serde_json_refuses_has_no_facts(text in proptest::collection::vec(any::<u8>(), 0..48)) {
             let refused = serde_json::from_slice::<serde_json::Value>(&text).is_err();
-            for protocol in ALL {
+            for protocol in Protocol::ALL {
                 prop_assert_eq!(protocol.read_event(&text, &mut Holes::default()).is_err(), refused);
                 prop_assert_eq!(protocol.read_answer(&text).is_err(), refused);
             }
