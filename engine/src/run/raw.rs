@@ -10,8 +10,8 @@ use crate::credit::RequestIds;
 use crate::http::{ResponseReader, ScratchPool, format_uuid};
 use crate::journal::Reader;
 use crate::plan::{PhaseKind, Plan};
-use crate::reactor::{CoreReport, protocol_of};
-use crate::record::{RequestRecord, Transcript};
+use crate::reactor::protocol_of;
+use crate::record::{ErrorDetail, RequestRecord, Transcript};
 
 /// Writes the raw records and the outputs.
 ///
@@ -22,7 +22,7 @@ pub(super) fn export(
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
     journal: &Path,
-    cores: &[CoreReport],
+    texts: &[Vec<ErrorDetail>],
 ) -> Result<Vec<PathBuf>, String> {
     if !plan.artifacts.raw {
         return Ok(Vec::new());
@@ -42,7 +42,7 @@ pub(super) fn export(
     let mut comma: &[u8] = b"";
     for record in Reader::open(journal).map_err(|error| error.to_string())? {
         let record = record.map_err(|error| error.to_string())?;
-        let errors = cores.get(record.core.index()).map_or(&[][..], |core| &core.errors);
+        let errors = texts.get(record.core.index()).map_or(&[][..], Vec::as_slice);
         let text = |(high, low)| format_uuid(high, low);
         let request = text(ids.request(record.phase, record.sequence));
         let session = text(ids.session(record.phase, record.session));
