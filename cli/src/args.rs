@@ -141,7 +141,7 @@ pub(crate) struct Profile {
 
     /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
     ///
-    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
+    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 129, 130 or 143, whatever
     /// the verdict.
     #[arg(long, help_heading = "Engine")]
     pub(crate) fail_on_client_limited: bool,

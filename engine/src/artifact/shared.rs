@@ -156,6 +156,11 @@ pub fn is_ready(directory: &Path) -> bool {
     directory.join(READY).is_file()
 }
 
+/// Takes that mark away. Best effort: who cannot write there has been told so.
+pub fn unmark_ready(directory: &Path) {
+    let _ = fs::remove_file(directory.join(READY));
+}
+
 /// Whether the journal there is being written: its writer locks it for as long as it lives.
 fn is_under_way(directory: &Path) -> bool {
     let journal = File::open(directory.join(JOURNAL_NAME));

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use super::schedule::{Schedule, Window};
 use super::{
     AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, Conversations, DrainRule, EndpointKind,
-    EndpointPlan, HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages,
-    SLO_METRICS, Sampler, Secrets, Slo, StopRule, TelemetryPlan,
+    EndpointPlan, HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, REDACTED, RequestImage,
+    RequestImages, SLO_METRICS, Sampler, Secrets, Slo, StopRule, TelemetryPlan, is_credential_header,
 };
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -37,6 +37,7 @@ pub(crate) struct SavedPlan {
     summary_json: bool,
     records: bool,
     raw: bool,
+    bodies: Option<SavedBodies>,
     prefix: Option<String>,
     slice_ns: Option<u64>,
     input_config: Value,
@@ -63,6 +64,68 @@ struct SavedPhase {
 /// Input tokens, output tokens asked for, bytes of the body. A list of numbers, because a dataset may have a million of them.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct SavedImage(Option<u32>, Option<u32>, u32);
+
+/// What was sent, as far as it is the same for all requests with one image: what raw records show beside the answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SavedBodies {
+    kind: String,
+    /// The lines of the head, without the values of headers that hold a credential.
+    head: String,
+    id_template: String,
+    request_id_at: usize,
+    /// The body of each image, and where in it the turn's own message stands.
+    bodies: Vec<(String, u32, u32)>,
+}
+
+impl SavedBodies {
+    /// `None` where raw records are not wanted, or would have to be searched for credentials, which nobody keeps.
+    fn of(plan: &Plan) -> Option<Self> {
+        if !plan.artifacts.raw || !plan.secrets.is_empty() {
+            return None;
+        }
+        let requests = &plan.requests;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let head = text(&requests.heads[0]);
+        let lines = head.split_inclusive("\r\n").map(|line| match line.split_once(": ") {
+            Some((name, _)) if is_credential_header(name) => format!("{name}: {REDACTED}\r\n"),
+            _ => line.to_owned(),
+        });
+        let body = |image: &RequestImage| (text(image.body()), image.message.start, image.message.end);
+        Some(Self {
+            kind: plan.endpoint.kind.as_str().to_owned(),
+            head: lines.collect(),
+            id_template: text(&requests.ids.template),
+            request_id_at: requests.ids.request_id_at,
+            bodies: requests.entries.iter().map(body).collect(),
+        })
+    }
+
+    fn restore(self, plan: &mut Plan) -> Option<()> {
+        let known = |kind: &EndpointKind| kind.as_str() == self.kind;
+        plan.endpoint.kind = EndpointKind::ALL.into_iter().find(known)?;
+        plan.requests.heads = Arc::from([Arc::from(self.head.into_bytes())]);
+        plan.requests.ids = Arc::new(IdBlock {
+            template: self.id_template.into_bytes().into(),
+            request_id_at: self.request_id_at,
+            correlation_id_at: Vec::new(),
+        });
+        if self.bodies.len() != plan.requests.entries.len() {
+            return None;
+        }
+        let with_body = |(image, (body, start, end)): (&RequestImage, (String, u32, u32))| {
+            let fits = start <= end && end as usize <= body.len();
+            fits.then(|| RequestImage {
+                body_len: body.len() as u32,
+                tail: Arc::from(body.into_bytes()),
+                message: start..end,
+                ..image.clone()
+            })
+        };
+        let images: Option<Vec<_>> = plan.requests.entries.iter().zip(self.bodies).map(with_body).collect();
+        plan.requests.entries = images?.into();
+        Some(())
+    }
+}
 
 impl SavedPlan {
     /// What is to be kept of a plan.
@@ -102,6 +165,7 @@ impl SavedPlan {
             summary_json: plan.artifacts.summary_json,
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
+            bodies: SavedBodies::of(plan),
             prefix: plan.artifacts.prefix.clone(),
             slice_ns: plan.artifacts.slice.map(|slice| slice.0),
             input_config: plan.input_config.clone(),
@@ -121,7 +185,7 @@ impl SavedPlan {
         }
         let phases: Option<Vec<PhasePlan>> = (0..).zip(self.phases).map(|(id, phase)| phase.restore(id)).collect();
         let slos: Option<Vec<Slo>> = self.slos.into_iter().map(slo).collect();
-        Some(Plan {
+        let mut plan = Plan {
             benchmark_id: self.benchmark_id,
             trial: self.trial,
             cell: self.cell.map(|cell| CellIdentity {
@@ -174,7 +238,16 @@ impl SavedPlan {
             secrets: Secrets::default(),
             command: self.command,
             warnings: Vec::new(),
-        })
+        };
+        if let Some(bodies) = self.bodies {
+            bodies.restore(&mut plan)?;
+        }
+        Some(plan)
+    }
+
+    /// Whether it has all that raw records are made of.
+    pub(crate) fn has_bodies(&self) -> bool {
+        self.bodies.is_some()
     }
 }
 
@@ -228,5 +301,84 @@ impl SavedPhase {
             cancellation: None,
             limits: LimitPlan::default(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse_suite;
+    use crate::plan::{BuildOptions, build};
+
+    fn plan(artifacts: &str, endpoint: &str) -> Plan {
+        let text = format!(
+            "benchmark:\n  models: m\n  endpoint: {{url: \"http://h:8000\", streaming: true{endpoint}}}\n  dataset: {{type: synthetic, entries: 5, \
+             turns: {{mean: 2, stddev: 1}}, prompts: {{isl: 8, osl: 4}}}}\n  artifacts: {{dir: ./x{artifacts}}}\n  slos: {{request_latency: 5}}\n  \
+             phases:\n    - {{name: a, kind: warmup, type: concurrency, requests: 2}}\n    - {{name: b, kind: profiling, type: poisson, rate: 3, \
+             duration: 5}}\n"
+        );
+        let suite = parse_suite("test.yaml", text.as_bytes(), &|_| None).expect("a config");
+        build(&suite.into_single().expect("one run"), &BuildOptions::default()).expect("a plan")
+    }
+
+    fn again(plan: &Plan) -> Plan {
+        let text = serde_json::to_string(&SavedPlan::of(plan)).expect("JSON");
+        let saved: SavedPlan = serde_json::from_str(&text).expect("the same");
+        saved.restore(plan.artifacts.directory.clone()).expect("a plan")
+    }
+
+    #[test]
+    fn all_that_artifacts_show_of_a_plan_comes_back() {
+        let plan = plan(", prefix: p", "");
+        let back = again(&plan);
+        assert_eq!(back.artifacts, plan.artifacts);
+        assert_eq!(back.fingerprint(), plan.fingerprint());
+        assert_eq!(back.requests.conversations, plan.requests.conversations);
+        assert_eq!(back.slos, plan.slos);
+        let image = |image: &RequestImage| {
+            let RequestImage {
+                input_tokens,
+                requested_output_tokens,
+                conversation,
+                turn,
+                body_len,
+                ..
+            } = *image;
+            (input_tokens, requested_output_tokens, conversation, turn, body_len)
+        };
+        let images = |plan: &Plan| plan.requests.entries.iter().map(image).collect::<Vec<_>>();
+        assert_eq!(images(&back), images(&plan));
+        let phase = |phase: &PhasePlan| (phase.id, phase.profiling_index, phase.name.clone(), phase.kind);
+        let phases = |plan: &Plan| plan.phases.iter().map(phase).collect::<Vec<_>>();
+        assert_eq!(phases(&back), phases(&plan));
+    }
+
+    #[test]
+    fn bodies_are_kept_for_raw_records_alone_and_only_where_there_is_nothing_to_hide() {
+        assert!(!SavedPlan::of(&plan("", "")).has_bodies());
+        assert!(!SavedPlan::of(&plan(", raw: true", ", api_key: zq1-secret")).has_bodies());
+        let plan = plan(", raw: true", ", headers: {X-Key: ab, X-Other: cd}");
+        let text = serde_json::to_string(&SavedPlan::of(&plan)).expect("JSON");
+        assert!(
+            text.contains("X-Key: <redacted>") && text.contains("X-Other: cd"),
+            "{text}"
+        );
+        let back = again(&plan);
+        for (image, before) in back.requests.entries.iter().zip(plan.requests.entries.iter()) {
+            assert_eq!((image.body(), &image.message), (before.body(), &before.message));
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_together_are_no_plan() {
+        let mut saved = SavedPlan::of(&plan("", ""));
+        saved.images.pop();
+        assert!(saved.restore(PathBuf::new()).is_none());
+        let mut saved = SavedPlan::of(&plan("", ""));
+        saved.conversations.clear();
+        assert!(saved.restore(PathBuf::new()).is_none());
+        let mut saved = SavedPlan::of(&plan("", ""));
+        saved.slos[0].0 = "no metric".to_owned();
+        assert!(saved.restore(PathBuf::new()).is_none());
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn write(
         Ok(file) => files.extend(file),
         Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.path.display())),
     }
-    match raw::export(plan, directory, anchor, &journal.path, &texts) {
+    match raw::export(plan, directory, anchor, Reader::open(&journal.path), &texts) {
         Ok(raw) => files.extend(raw),
         Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.path.display())),
     }
