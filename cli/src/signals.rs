@@ -21,6 +21,15 @@ fn ending() -> Vec<i32> {
     signals
 }
 
+/// From now on a write that passes a limit on file sizes (ulimit -f) fails (EFBIG, write(2)) and is told like a full disk. The default of the signal
+/// that comes with it is to kill, and all results went with the process.
+///
+/// # Errors
+/// When the system refuses the handler.
+pub(crate) fn survive_large_files() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+}
+
 /// Watches for signals until it is dropped.
 pub(crate) struct Watch {
     handle: Handle,
@@ -34,9 +43,7 @@ impl Watch {
     /// # Errors
     /// When the system refuses the handlers or the thread.
     pub(crate) fn start(on_first: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
-        // Its default is to kill: a limit on file sizes (ulimit -f) then took all results with it. With a handler the write that passes the
-        // limit fails (EFBIG, write(2)) and is told like a full disk.
-        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        survive_large_files()?;
         let asked = Arc::new(AtomicBool::new(false));
         let ending = ending();
         for &signal in &ending {

@@ -515,6 +515,30 @@ fn a_run_whose_disk_was_full_is_recovered_up_to_there() {
 }
 
 #[test]
+fn a_recovery_without_room_says_so_and_can_be_repeated() {
+    let server = mock(|_| {});
+    let killed = killed_in_the_second_phase(&server, &["--cores", "1"]);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 64 && exec \"$@\"", "sh"])
+        .arg(binary::ringload());
+    command
+        .args(["recover", "results"])
+        .current_dir(killed.workplace.folder());
+    let ended = Program::start(command).end().expect(1);
+    let errors: Vec<&str> = ended.stderr.lines().collect();
+    assert!(
+        errors.len() == 1 && errors[0].contains("File too large"),
+        "{}",
+        ended.stderr
+    );
+    let results = killed.workplace.path("results");
+    assert!(!results.join("profile_export.jsonl").exists() && !results.join(".aiperf_results_ready.json").exists());
+    killed.recover(&[]).expect(0);
+    assert_books(&killed, &server.ledger());
+}
+
+#[test]
 fn raw_records_are_recovered_unless_they_would_have_to_be_masked() {
     for secret in ["", "    api_key: a-long-secret\n"] {
         let server = mock(|_| {});

@@ -4,7 +4,7 @@ use crate::command_args::Recover;
 use crate::console;
 use crate::engine::{self, RecoverOptions, Recovered};
 use crate::exit::Exit;
-use crate::table;
+use crate::{signals, table};
 
 /// Recovers what the flags name.
 pub(crate) fn execute(args: &Recover) -> Exit {
@@ -13,6 +13,10 @@ pub(crate) fn execute(args: &Recover) -> Exit {
         output: args.output_artifact_dir.clone(),
         overwrite: args.overwrite,
     };
+    if let Err(error) = signals::survive_large_files() {
+        console::note(&format!("error: signal handlers cannot be installed: {error}"));
+        return Exit::RunFailed;
+    }
     match engine::recover(&options) {
         Ok(recovered) => conclude(&recovered),
         Err(error) => {

@@ -188,6 +188,8 @@ impl Journal {
         };
         let mut output = Output::create(path).map_err(fail)?;
         output.append(Kind::Note, opening).map_err(fail)?;
+        // It tells of every entry of the dataset, and no block is as large.
+        output.buffer = Vec::with_capacity(BLOCK_BYTES + HEADER_BYTES);
         let lock = output.file.try_clone().map_err(fail)?;
         let queue = Arc::new(BlockQueue::new(cores));
         let theirs = Arc::clone(&queue);
@@ -257,7 +259,7 @@ impl Output {
             file,
             end: MAGIC.len() as u64,
             latest: VecDeque::new(),
-            buffer: Vec::with_capacity(BLOCK_BYTES + HEADER_BYTES),
+            buffer: Vec::new(),
         })
     }
 
