@@ -84,9 +84,12 @@ impl Account<'_> {
         if !found.has_begun() {
             return Some(format!("phase {name} had not begun"));
         }
+        let known = match missing {
+            0 => String::new(),
+            missing => format!(", {missing} requests at least"),
+        };
         Some(format!(
-            "phase {name} was under way: missing are at least {missing} requests that had ended, {} in flight at the last count, and whatever ended in \
-             the last two seconds",
+            "phase {name} was under way: what ended in its last two seconds may be missing{known}; the last count had {} in flight",
             found.counted.in_flight()
         ))
     }
