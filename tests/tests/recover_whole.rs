@@ -23,7 +23,7 @@ fn what_is_recovered_of_a_whole_journal_is_what_the_run_wrote() {
         )
         + "    - {name: second, kind: profiling, type: poisson, rate: 200, requests: 300, seamless: true}\n";
     let text = config(
-        &format!("{}/v1/chat/completions?fault=status:503@every=7", server.url()),
+        &format!("{}/v1/chat/completions?fault=every:7:status:503", server.url()),
         &phases,
     );
     let text = text.replace("  phases:\n", "  slos: {request_latency: 6}\n  phases:\n");
