@@ -13,7 +13,7 @@ use crossbeam_queue::ArrayQueue;
 
 use super::{BLOCK_HEADER_BYTES, JournalError, MAGIC};
 use crate::id::CoreId;
-use crate::record::{self, RequestRecord, Transcript};
+use crate::record::{self, Attachments, RequestRecord};
 
 /// A block is handed over when the next record might not fit.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -96,14 +96,14 @@ impl BlockWriter {
         }
     }
 
-    /// Appends a record with its encoded gaps, and with what the server answered if that is kept.
+    /// Appends a record with its encoded gaps, and with what else is kept of the request.
     pub(crate) fn append<'a>(
         &mut self,
         record: &RequestRecord,
         gaps: impl Iterator<Item = &'a [u8]>,
-        transcript: Option<&Transcript>,
+        attachments: Attachments<'_>,
     ) {
-        record::encode(record, gaps, transcript, &mut self.block);
+        record::encode(record, gaps, attachments, &mut self.block);
         // Half a kilobyte is left for the next one: most records fit, and one that does not only makes its block larger.
         if self.block.len() + 512 > BLOCK_BYTES {
             self.flush();
