@@ -89,7 +89,7 @@ impl Traces {
     /// If it belongs to a server or a dataset entry that the plan does not have.
     pub(super) fn push(&self, record: &RequestRecord, trace: &HttpTrace, ids: RecordIds<'_>, out: &mut Vec<u8>) {
         let start = out.len();
-        // AIPerf's readers choose by this word which keys they expect.
+        // The peer's word for this set of keys, whoever was the client.
         push(out, r#","trace_data":{"trace_type":"aiohttp""#);
         self.push_request(record, trace, ids, out);
         self.push_response(record, trace, out);

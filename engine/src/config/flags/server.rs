@@ -239,7 +239,12 @@ impl Overlay<'_> {
                     );
                 }
             };
-            self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
+            let traced = self.get("export-http-trace").and_then(Given::is_on) == Some(true);
+            let why = "traces stand in the lines of requests, which level summary has none of";
+            let is_excluded = traced && records == "false" && self.exclude("export-http-trace", "export-level", why);
+            if !is_excluded {
+                self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
+            }
             if level == "raw" {
                 self.put(&keys("artifacts.raw"), &given.scalar("true"), given.at);
             }
