@@ -41,8 +41,11 @@ pub struct HttpTrace {
     pub head: Vec<u8>,
 }
 
+/// A head or a list of writes that was longer than this gives its memory back: one of them must not pin it on every connection.
+const KEPT_BYTES: usize = 4096;
+
 impl HttpTrace {
-    /// Makes ready for the next request of the connection, which stays what it is; memory is kept.
+    /// Makes ready for the next request of the connection, which stays what it is; a little memory is kept.
     pub(crate) fn begin(&mut self, server: u16) {
         let (writes, head) = (std::mem::take(&mut self.writes), std::mem::take(&mut self.head));
         *self = Self {
@@ -54,7 +57,9 @@ impl HttpTrace {
             ..Self::default()
         };
         self.writes.clear();
+        self.writes.shrink_to(KEPT_BYTES / size_of::<(Nanos, u32)>());
         self.head.clear();
+        self.head.shrink_to(KEPT_BYTES);
     }
 
     /// The request opens a connection; `to` is where to, unless the host had no socket for it.
@@ -218,8 +223,9 @@ mod tests {
         trace.local = address("127.0.0.1:4000");
         trace.connect_end = Nanos(6);
         trace.wrote(100, Nanos(7));
-        trace.read(&mut b"HTTP/1.1 200\r\n\r\n".to_vec(), 5, Nanos(8));
+        trace.read(&mut vec![b'x'; 4 * KEPT_BYTES], 5, Nanos(8));
         trace.begin(2);
+        assert!(trace.head.capacity() < 2 * KEPT_BYTES);
         let kept = HttpTrace {
             server: 2,
             local: address("127.0.0.1:4000"),
