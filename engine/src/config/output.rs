@@ -53,7 +53,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         if wanted == Some(true) && records == Some(false) {
             section.report(
                 key,
-                &format!("{what} are kept with the records, and `records` is false; remove one of the two"),
+                format!("{what} are kept with the records, and `records` is false; remove one of the two"),
             );
         }
         wanted
