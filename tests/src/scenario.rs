@@ -53,6 +53,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    trace: bool,
     slos: Vec<Slo>,
     tls: Option<Verification>,
 }
@@ -91,6 +92,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            trace: false,
             slos: Vec::new(),
             tls: None,
         }
@@ -311,6 +313,13 @@ impl Scenario {
         self
     }
 
+    /// Keeps how requests went over the wire.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
     /// A threshold that good requests meet.
     #[must_use]
     pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
@@ -424,6 +433,7 @@ impl Scenario {
                 summary_json: true,
                 records: self.records,
                 raw: false,
+                trace: self.trace,
                 prefix: None,
                 slice: None,
             },

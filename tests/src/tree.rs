@@ -31,10 +31,6 @@ pub const LACKING: &[(&[&str], &str)] = &[
         "no client-side tokenizer counts the answers",
     ),
     (
-        &["trace_data", "input_config.artifacts.trace"],
-        "trace is refused by name",
-    ),
-    (
         &["error.cause_chain", "error.cause"],
         "an exception of Python has no counterpart",
     ),

@@ -21,12 +21,14 @@ mod digits;
 mod directory;
 mod echo;
 mod error;
+mod http_trace;
 mod inputs;
 mod json;
 mod jsonl;
 mod manifest;
 mod names;
 mod raw;
+mod request_headers;
 mod shared;
 mod telemetry;
 

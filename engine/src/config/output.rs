@@ -20,6 +20,8 @@ pub struct Artifacts {
     pub slice_duration_s: Option<f64>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
+    /// Whether records say how their requests went over the wire.
+    pub trace: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -46,13 +48,18 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         return Artifacts::default();
     };
     let records = section.field("records").and_then(|field| formats(&field, "jsonl"));
-    let raw = section.field("raw").and_then(|field| field.boolean());
-    if raw == Some(true) && records == Some(false) {
-        section.report(
-            "raw",
-            "requests and answers are kept with the records, and `records` is false; remove one of the two",
-        );
-    }
+    let kept_with_records = |key: &'static str, what: &str| {
+        let wanted = section.field(key).and_then(|field| field.boolean());
+        if wanted == Some(true) && records == Some(false) {
+            section.report(
+                key,
+                format!("{what} are kept with the records, and `records` is false; remove one of the two"),
+            );
+        }
+        wanted
+    };
+    let raw = kept_with_records("raw", "requests and answers");
+    let trace = kept_with_records("trace", "traces of requests");
     Artifacts {
         dir: section
             .field("dir")
@@ -61,6 +68,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
+        trace,
         slice_duration_s: section
             .field("slice_duration")
             .and_then(|field| field.duration(Bounds::POSITIVE)),

@@ -26,7 +26,7 @@ pub use crate::config::{
     ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
     Secrets, Slo,
 };
-pub(crate) use crate::config::{REDACTED, is_credential_header};
+pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, Outline, build, check};
@@ -261,6 +261,8 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// Whether requests and answers are written byte by byte. Only with `records`.
     pub raw: bool,
+    /// Whether each line says how its request went over the wire. Only with `records`.
+    pub trace: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
     /// Length of the slices that have figures of their own.

@@ -10,6 +10,7 @@ use super::telemetry::{Observed, Observers};
 use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
+use crate::http::Wanted;
 use crate::id::CoreId;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
@@ -165,7 +166,10 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
             kind: plan.endpoint.kind,
-            keep_raw: plan.artifacts.raw,
+            wanted: Wanted {
+                bodies: plan.artifacts.raw,
+                heads: plan.artifacts.trace,
+            },
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,

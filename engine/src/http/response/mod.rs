@@ -232,8 +232,9 @@ impl ResponseReader {
         let mut at = 0;
         // One byte more than the bound shows that it was passed; what lies further on must not decide.
         while let Some(head) = Head::parse(&bytes[at..bytes.len().min(at + self.head_room() + 1)])? {
+            let whole = &bytes[at..at + head.len];
             at += head.len;
-            if self.take_head(head, pool)? {
+            if self.take_head(head, whole, pool)? {
                 feed.head_completed = true;
                 return Ok(at);
             }
@@ -269,8 +270,8 @@ impl ResponseReader {
         MAX_HEAD_BYTES - self.interim_bytes
     }
 
-    /// Takes a head; answers whether it is the final one.
-    fn take_head(&mut self, head: Head<'_>, pool: &mut ScratchPool) -> Result<bool, HttpError> {
+    /// Takes a head, which is these bytes; answers whether it is the final one.
+    fn take_head(&mut self, head: Head<'_>, bytes: &[u8], pool: &mut ScratchPool) -> Result<bool, HttpError> {
         if head.len > self.head_room() {
             return Err(HttpError::HeadTooLarge);
         }
@@ -281,8 +282,8 @@ impl ResponseReader {
             self.interim_bytes += head.len;
             return Ok(false);
         }
-        if let (Some(tap), Some(kind)) = (pool.tap(), head.content_type) {
-            tap.content_type.extend_from_slice(kind);
+        if let Some(tap) = pool.tap() {
+            tap.note_head(bytes, head.content_type);
         }
         self.status = head.status;
         self.keep_alive = head.keep_alive;
@@ -337,7 +338,7 @@ impl ResponseReader {
                 .saturating_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
             if !payload.is_empty() {
                 if let Some(tap) = pool.tap() {
-                    tap.payload.extend_from_slice(payload);
+                    tap.note_payload(payload);
                 }
                 self.take_payload(payload, pool, feed)?;
             }

@@ -310,6 +310,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         Boolean,
         "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
     ),
+    (
+        "trace",
+        Boolean,
+        "Whether each line of the records says how its request went over the wire.",
+    ),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];
