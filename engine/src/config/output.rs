@@ -3,7 +3,7 @@
 use super::decode::{Bounds, Field, Section};
 use super::scalar;
 use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
-use super::tree::Value;
+use super::tree::{Position, Value};
 
 /// `benchmark.artifacts`, as written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Artifacts {
     pub records: Option<bool>,
     /// Seconds of each slice of the run that has figures of its own.
     pub slice_duration_s: Option<f64>,
+    /// Where that is written.
+    pub slice_at: Option<Position>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
 }
@@ -53,6 +55,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
             "requests and answers are kept with the records, and `records` is false; remove one of the two",
         );
     }
+    let slice = section.field("slice_duration");
     Artifacts {
         dir: section
             .field("dir")
@@ -61,9 +64,8 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
-        slice_duration_s: section
-            .field("slice_duration")
-            .and_then(|field| field.duration(Bounds::POSITIVE)),
+        slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
+        slice_at: slice.map(|field| field.node.start),
     }
 }
 

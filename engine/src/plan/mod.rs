@@ -17,6 +17,7 @@ pub mod render;
 mod request_image;
 mod resolved;
 mod schedule;
+mod slices;
 mod target;
 mod telemetry;
 mod yaml;
@@ -246,6 +247,9 @@ pub struct ScrapeSource {
     pub is_of_endpoint: bool,
 }
 
+/// More slices than this of one run are nobody's reading.
+pub const SLICES_MAX: u64 = 10_000;
+
 /// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlan {
@@ -261,6 +265,6 @@ pub struct ArtifactPlan {
     pub raw: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
-    /// Length of the slices that have figures of their own.
+    /// Length of the slices of the run that have figures of their own.
     pub slice: Option<Nanos>,
 }
