@@ -53,6 +53,7 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    slice: Option<Nanos>,
     slos: Vec<Slo>,
     tls: Option<Verification>,
 }
@@ -91,6 +92,7 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            slice: None,
             slos: Vec::new(),
             tls: None,
         }
@@ -311,6 +313,13 @@ impl Scenario {
         self
     }
 
+    /// Slices of this length have figures of their own.
+    #[must_use]
+    pub fn slices(mut self, length: Duration) -> Self {
+        self.slice = Some(nanos(length));
+        self
+    }
+
     /// A threshold that good requests meet.
     #[must_use]
     pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
@@ -425,7 +434,7 @@ impl Scenario {
                 records: self.records,
                 raw: false,
                 prefix: None,
-                slice: None,
+                slice: self.slice,
             },
             secrets: Default::default(),
             input_config: json!({}),

@@ -285,7 +285,7 @@ fn measure(context: Context<'_>, parts: &[Part<'_>], cuts: &Cuts) -> Vec<(usize,
         phase.span = Some((cuts.start(slice), cuts.start(slice + 1)));
         (slice, scope::compute(&context, &[&phase]).metrics)
     };
-    // Large slices share the work on each; small ones are shared. Either way there are copies of few requests at a time.
+    // Large slices share the work on each, one after the other; small ones are shared. Either way there are copies of few slices at a time.
     let (large, small): (Vec<usize>, Vec<usize>) = (0..cuts.count)
         .filter(|&slice| successes(slice) + failures(slice) > 0)
         .partition(|&slice| successes(slice) >= PARALLEL_FROM);
