@@ -110,7 +110,7 @@ fn read_rows(text: &str) -> BTreeSet<String> {
         .flexible(true)
         .from_reader(text.as_bytes());
     let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
-    if !rows.first().is_some_and(|row| &row[0] == "Timeslice") {
+    if rows.first().is_none_or(|row| &row[0] != "Timeslice") {
         // Remarks say whose file it is.
         let cells = rows.iter().map(|row| row[0].to_owned());
         return cells.filter(|cell| !cell.starts_with('#')).collect();
