@@ -54,6 +54,7 @@ pub struct Scenario {
     overwrite: bool,
     records: bool,
     trace: bool,
+    slice: Option<Nanos>,
     slos: Vec<Slo>,
     tls: Option<Verification>,
 }
@@ -93,6 +94,7 @@ impl Scenario {
             overwrite: false,
             records: true,
             trace: false,
+            slice: None,
             slos: Vec::new(),
             tls: None,
         }
@@ -320,6 +322,13 @@ impl Scenario {
         self
     }
 
+    /// Slices of this length have figures of their own.
+    #[must_use]
+    pub fn slices(mut self, length: Duration) -> Self {
+        self.slice = Some(nanos(length));
+        self
+    }
+
     /// A threshold that good requests meet.
     #[must_use]
     pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
@@ -435,7 +444,7 @@ impl Scenario {
                 raw: false,
                 trace: self.trace,
                 prefix: None,
-                slice: None,
+                slice: self.slice,
             },
             secrets: Default::default(),
             input_config: json!({}),

@@ -2,8 +2,8 @@
 //!
 //! `golden/NAME/command.txt` and `config.yaml` are the command and the config as AIPerf got them; they run through a link of its name, with a seed
 //! behind them. Suites, hooks and runs that end badly are in `golden_commands.rs`. `golden/NAME/tree.json` is what a comparison needs of the tree that
-//! AIPerf left: for each file its keys as [`tree`] spells them, grouped by kind of line in JSON lines. Files that ringload does not write yet have no
-//! keys, and lines of requests that failed by accident are left out. AIPerf decides what stands there, so the trees change only with it, never to
+//! AIPerf left: for each file its keys as [`tree`] spells them, grouped by kind of line in JSON lines. Lines of requests that failed by accident are
+//! left out. AIPerf decides what stands there, so the trees change only with it, never to
 //! please a failing test. What ringload lacks and what it adds is listed in [`LACKING`] and below with the reason, and nowhere else; an entry that is
 //! no longer true fails too.
 
@@ -51,11 +51,14 @@ const ZEROS_WITHOUT_STREAMS: &[&str] = &[
     "Effective Total ",
 ];
 
-/// Files that AIPerf writes and ringload does not.
-const LACKING_FILES: &[(&str, &str)] = &[
-    ("profile_export_aiperf_timeslices.json", "requests have no slices"),
-    ("profile_export_aiperf_timeslices.csv", "requests have no slices"),
+/// Files of slices. They were recorded in part: of the first slice the first sixty keys, of a figure the first twelve, of the table the first rows.
+const OF_SLICES: [&str; 2] = [
+    "profile_export_aiperf_timeslices.json",
+    "profile_export_aiperf_timeslices.csv",
 ];
+
+/// Figures of the summary that are about the run as a whole.
+const NOT_IN_SLICES: [&str; 2] = ["credit_to_start_latency", "e2e_normalized_interactivity_"];
 
 /// Files that ringload writes and AIPerf does not: of an address with the path of the API, AIPerf looks for metrics below that path.
 fn is_added_file(name: &str) -> bool {
@@ -136,12 +139,6 @@ fn is_added(key: &str) -> bool {
     })
 }
 
-fn is_lacking_file(name: &str) -> bool {
-    LACKING_FILES
-        .iter()
-        .any(|(file, _)| name == *file || (file.starts_with('/') && name.ends_with(file)))
-}
-
 /// A config of the peer against the mock server.
 struct Golden {
     name: &'static str,
@@ -198,13 +195,11 @@ impl Golden {
         }
         for (file, kinds) in &golden {
             let Some(found) = ours.get(file) else {
-                if !is_lacking_file(file) {
-                    differences.push(format!("{file}: not written"));
-                }
+                differences.push(format!("{file}: not written"));
                 continue;
             };
-            if is_lacking_file(file) {
-                differences.push(format!("{file}: written by now; take it off the list"));
+            if OF_SLICES.contains(&file.as_str()) {
+                continue;
             }
             for (kind, keys) in kinds {
                 let Some(found) = found.get(kind) else {
@@ -230,6 +225,47 @@ impl Golden {
             }
         }
         assert!(differences.is_empty(), "{}:\n{}", self.name, differences.join("\n"));
+    }
+
+    /// Asserts that slices have what was recorded of the peer's, and beyond that the figures of its summary with the same statistics.
+    fn assert_same_slices(&self) {
+        let (golden, ours) = (tree::recorded(self.name), tree::read(&self.workplace.path("results")));
+        let lost = |recorded: &BTreeSet<String>, found: &BTreeSet<String>| -> Vec<String> {
+            let lost = recorded
+                .iter()
+                .filter(|key| !tree::is_among(found, key) && !is_lacking(self.name, key));
+            lost.cloned().collect()
+        };
+        for (file, kind) in OF_SLICES.into_iter().zip(["document", "rows"]) {
+            let lost = lost(&golden[file][kind], &ours[file][kind]);
+            assert!(lost.is_empty(), "{file}: {lost:#?}");
+        }
+        let is_in_slices = |key: &&String| {
+            key.contains(" (")
+                && !key.starts_with("warmup_metrics.")
+                && !is_lacking(self.name, key)
+                && !NOT_IN_SLICES.iter().any(|figure| key.starts_with(figure))
+        };
+        let of_summary = golden["profile_export_aiperf.json"]["document"]
+            .iter()
+            .filter(is_in_slices);
+        let expected: BTreeSet<String> = of_summary.map(|key| format!("timeslices[].{key}")).collect();
+        let (figures, others): (BTreeSet<String>, BTreeSet<String>) = ours[OF_SLICES[0]]["document"]
+            .iter()
+            .cloned()
+            .partition(|key| key.contains(" ("));
+        assert_eq!(figures, expected);
+        assert_eq!(
+            ours[OF_SLICES[1]]["rows"].len(),
+            figures.len(),
+            "the table has the same figures"
+        );
+        // Whether the run happens to end within its last slice.
+        let recorded = &golden[OF_SLICES[0]]["document"];
+        let fresh = others
+            .iter()
+            .filter(|key| !recorded.contains(*key) && *key != "timeslices[].is_complete");
+        assert_eq!(fresh.collect::<Vec<_>>(), Vec::<&String>::new());
     }
 
     /// Asserts that bodies have the keys of the peer's in the same order, at all depths.
@@ -397,6 +433,7 @@ fn answers_that_are_not_streamed() {
 fn metrics_of_the_server_and_service_levels_of_four_phases() {
     let run = Golden::run("server_metrics", ITL_MS, &[]);
     run.assert_same_tree();
+    run.assert_same_slices();
     run.assert_conserved();
     let export = run.json("server_metrics_export.json");
     let generated = |metrics: &str| {

@@ -3,7 +3,7 @@
 use super::decode::{Bounds, Field, Section};
 use super::scalar;
 use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
-use super::tree::Value;
+use super::tree::{Position, Value};
 
 /// `benchmark.artifacts`, as written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Artifacts {
     pub records: Option<bool>,
     /// Seconds of each slice of the run that has figures of its own.
     pub slice_duration_s: Option<f64>,
+    /// Where that is written.
+    pub slice_at: Option<Position>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
     /// Whether records say how their requests went over the wire.
@@ -60,6 +62,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
     };
     let raw = kept_with_records("raw", "requests and answers");
     let trace = kept_with_records("trace", "traces of requests");
+    let slice = section.field("slice_duration");
     Artifacts {
         dir: section
             .field("dir")
@@ -69,9 +72,8 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         records,
         raw,
         trace,
-        slice_duration_s: section
-            .field("slice_duration")
-            .and_then(|field| field.duration(Bounds::POSITIVE)),
+        slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
+        slice_at: slice.map(|field| field.node.start),
     }
 }
 

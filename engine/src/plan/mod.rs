@@ -18,6 +18,7 @@ mod request_image;
 mod resolved;
 mod saved;
 mod schedule;
+mod slices;
 mod target;
 mod telemetry;
 mod yaml;
@@ -248,6 +249,9 @@ pub struct ScrapeSource {
     pub is_of_endpoint: bool,
 }
 
+/// More slices than this of one run are nobody's reading.
+pub const SLICES_MAX: u64 = 10_000;
+
 /// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlan {
@@ -265,6 +269,6 @@ pub struct ArtifactPlan {
     pub trace: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
-    /// Length of the slices that have figures of their own.
+    /// Length of the slices of the run that have figures of their own.
     pub slice: Option<Nanos>,
 }

@@ -12,7 +12,7 @@ use crate::journal::{Closed, Reader};
 use crate::plan::{PhasePlan, Plan};
 use crate::reactor::CoreReport;
 use crate::record::CoreWindow;
-use crate::report::{ClientNotes, Collector, Level, RunEnd, ScopeReport};
+use crate::report::{ClientNotes, Collector, Level, RunEnd, ScopeReport, Slices};
 use crate::units::Nanos;
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
@@ -101,6 +101,7 @@ pub(super) fn write(
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
     warnings.extend(report.aggregate.levels.iter().filter_map(Level::warning));
+    warnings.extend(report.slices.as_ref().and_then(Slices::warning));
     // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
     if failure.is_none() && signal.is_none() && threshold_missed.is_none() {
         failure = in_vain(&report.aggregate);

@@ -403,6 +403,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             summary: Some(true),
             records: Some(false),
             slice_duration_s: None,
+            slice_at: None,
             raw: None,
             trace: None,
         }

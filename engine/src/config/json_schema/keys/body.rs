@@ -303,7 +303,7 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
     (
         "slice_duration",
         Duration(POSITIVE),
-        "Length of the slices that server metrics have figures of.",
+        "Length of the slices of the run that have figures of their own.",
     ),
     (
         "raw",
