@@ -267,7 +267,8 @@ impl<D: Driver> Core<D> {
                     self.notify = true;
                     self.choose_profile();
                 }
-                Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Cut { phase, cause } => self.cut(phase, cause, now),
+                Command::TellPulse { phase, since } => self.tell_pulse(phase, since, now),
                 Command::Ended { phase } => {
                     self.phases[phase.index()].open = false;
                     self.cut_sessions(phase, now);

@@ -110,6 +110,7 @@ pub(super) fn collect(
             StopReason::Requests => "requests",
             StopReason::Duration => "duration",
             StopReason::Adaptive => "adaptive",
+            StopReason::Stalled => "stalled",
             StopReason::Interrupted => "interrupted",
         };
         facts.insert("stop_reason".into(), json!(reason));

@@ -32,14 +32,14 @@ use std::time::Duration;
 
 use address::Addresses;
 pub use forecast::{Bound, Forecast, PhaseForecast, Requests, forecast};
-pub use live::{LivePhase, LiveSnapshot};
+pub use live::{LivePhase, LiveSilence, LiveSnapshot};
 pub use preview::{HostPreview, Preview, preview};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
 use crate::control::{HookError, NotReady};
-pub use crate::coordinator::DRAIN_STALL_TIMEOUT;
 use crate::coordinator::LiveBoard;
+pub use crate::coordinator::{DRAIN_STALL_TIMEOUT, STALL_TIMEOUT};
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
@@ -80,6 +80,8 @@ pub struct RunOptions {
     pub pacing: Pacing,
     /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
     pub drain_stall_timeout: Nanos,
+    /// A phase that has sent nothing and received no byte for this long, and cannot go on by itself, ends the run. [`Nanos::MAX`]: never.
+    pub stall_timeout: Nanos,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }
