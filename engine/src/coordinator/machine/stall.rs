@@ -66,8 +66,8 @@ impl Machine {
     /// Ends what has stalled.
     ///
     /// A drain is bounded by rules of its own, and only one without end can stall. Its phase had sent everything, so the requests that hang are cut
-    /// as they would be after a grace period, and the run goes on. A phase that sends waits for its own requests and for those of earlier phases that hold its slots,
-    /// so all of them have to be silent; there the server is dead, and so is the run.
+    /// as they would be after a grace period, and the run goes on. A phase that sends waits for its own requests and for those of earlier phases
+    /// that hold its slots, so all of them have to be silent; there the server is dead, and so is the run.
     fn judge_silence(&mut self, index: usize, now: Nanos, actions: &mut Vec<Action>) {
         let timeout = self.settings.stall_timeout;
         let run = &self.phases[index];
