@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use super::event::PhaseSummary;
 use super::silence::Spell;
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -17,12 +18,23 @@ pub(crate) struct OpenPhase {
     pub(crate) silent: Option<Spell>,
 }
 
+/// What happened to a phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PhaseNews<'a> {
+    /// Its clock started.
+    Started(PhaseId, Nanos),
+    /// It is over.
+    Ended(&'a PhaseSummary),
+}
+
+type Tell = Box<dyn Fn(PhaseNews<'_>) + Send + Sync>;
+
 /// The open phases, oldest first. Written by the coordinator a few times per phase; never touched by a core.
 #[derive(Default)]
 pub(crate) struct LiveBoard {
     open: Mutex<Vec<OpenPhase>>,
     /// Called where a phase starts or ends.
-    tell: Option<Box<dyn Fn() + Send + Sync>>,
+    tell: Option<Tell>,
 }
 
 impl fmt::Debug for LiveBoard {
@@ -35,16 +47,16 @@ impl fmt::Debug for LiveBoard {
 
 impl LiveBoard {
     /// A board that calls `tell` where a phase starts or ends, on the thread of the coordinator: it must not take long.
-    pub(crate) fn telling(tell: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn telling(tell: impl Fn(PhaseNews<'_>) + Send + Sync + 'static) -> Self {
         Self {
             tell: Some(Box::new(tell)),
             ..Self::default()
         }
     }
 
-    fn tell(&self) {
+    fn tell(&self, news: PhaseNews<'_>) {
         if let Some(tell) = &self.tell {
-            tell();
+            tell(news);
         }
     }
 
@@ -62,7 +74,7 @@ impl LiveBoard {
                 silent: None,
             })
         });
-        self.tell();
+        self.tell(PhaseNews::Started(phase, start));
     }
 
     pub(crate) fn draining(&self, phase: PhaseId) {
@@ -77,9 +89,9 @@ impl LiveBoard {
         self.with(|open| open.iter_mut().find(|entry| entry.phase == phase).map(change));
     }
 
-    pub(crate) fn ended(&self, phase: PhaseId) {
-        self.with(|open| open.retain(|entry| entry.phase != phase));
-        self.tell();
+    pub(crate) fn ended(&self, summary: &PhaseSummary) {
+        self.with(|open| open.retain(|entry| entry.phase != summary.phase));
+        self.tell(PhaseNews::Ended(summary));
     }
 
     pub(crate) fn open(&self) -> Vec<OpenPhase> {

@@ -28,5 +28,5 @@ pub use machine::{DRAIN_STALL_TIMEOUT, Machine, MachineSettings, RunOutcome};
 pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
 pub use silence::{STALL_TIMEOUT, Signs, Spell};
 
-pub(crate) use live::LiveBoard;
+pub(crate) use live::{LiveBoard, PhaseNews};
 pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};
