@@ -12,7 +12,7 @@ use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
     ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
-use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, STALL_TIMEOUT};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -30,6 +30,7 @@ pub struct Scenario {
     host: Option<String>,
     source_addresses: Vec<IpAddr>,
     drain_stall_timeout: Nanos,
+    stall_timeout: Nanos,
     connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
@@ -68,6 +69,7 @@ impl Scenario {
             host: None,
             source_addresses: Vec::new(),
             drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+            stall_timeout: STALL_TIMEOUT,
             connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
@@ -126,6 +128,13 @@ impl Scenario {
     #[must_use]
     pub fn drain_stall_timeout(mut self, timeout: Nanos) -> Self {
         self.drain_stall_timeout = timeout;
+        self
+    }
+
+    /// Ends the run when a phase has sent and received nothing for so long.
+    #[must_use]
+    pub fn stall_timeout(mut self, timeout: Nanos) -> Self {
+        self.stall_timeout = timeout;
         self
     }
 
@@ -221,6 +230,13 @@ impl Scenario {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Lets requests live for ever.
+    #[must_use]
+    pub fn without_request_timeout(mut self) -> Self {
+        self.request_timeout = None;
         self
     }
 
@@ -365,6 +381,7 @@ impl Scenario {
             source_addresses: self.source_addresses,
             pacing: self.pacing,
             drain_stall_timeout: self.drain_stall_timeout,
+            stall_timeout: self.stall_timeout,
             interrupt: Arc::new(Interrupt::new()),
         };
         Running::start(plan, options, temporary)

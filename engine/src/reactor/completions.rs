@@ -6,7 +6,7 @@ use super::connection::{NONE, Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
-use crate::credit::Sample;
+use crate::credit::{CutCause, Sample};
 use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
 use crate::plan::ConnectionReuse;
@@ -372,15 +372,15 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
-    pub(super) fn cut(&mut self, phase: PhaseId, silent_since: Option<Nanos>, now: Nanos) {
+    /// Cuts the requests of one phase, all of them or those that the cause is about.
+    pub(super) fn cut(&mut self, phase: PhaseId, cause: CutCause, now: Nanos) {
         let mut at = self.slab.oldest();
         while let Some(index) = at {
             at = self.slab.younger(index);
             let request = self.slab.get(index).request();
-            let silent = silent_since.is_none_or(|since| request.last_life < since);
-            if request.credit.phase == phase && silent {
-                self.fail(index, Outcome::Truncated, failure::truncated(), now);
+            let stays = matches!(cause, CutCause::Silent { since } if request.last_life >= since);
+            if request.credit.phase == phase && !stays {
+                self.fail(index, Outcome::Truncated, failure::truncated(cause), now);
             }
         }
     }

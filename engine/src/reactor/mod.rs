@@ -14,6 +14,7 @@ mod idle;
 mod opening;
 mod pacing;
 mod prefill;
+mod pulse;
 mod ramp;
 mod recorder;
 mod routes;

@@ -350,6 +350,9 @@ impl PhaseData {
             Some(summary) if summary.stop_reason == StopReason::Interrupted => {
                 Some("the run ended before the phase had sent all its requests".to_owned())
             }
+            Some(summary) if summary.stop_reason == StopReason::Stalled => {
+                Some("the phase stalled: nothing was sent and no byte received for the stall timeout".to_owned())
+            }
             Some(_) if self.lost > 0 => {
                 let ended = self.lost + self.seen.returned();
                 Some(format!("{} of its {ended} requests have no record", self.lost))

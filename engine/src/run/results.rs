@@ -6,7 +6,7 @@ use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts, raw};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
-use crate::coordinator::{CoordinatorReport, UnsentArrivals};
+use crate::coordinator::{CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
 use crate::id::PhaseId;
 use crate::journal::{Closed, Reader};
 use crate::plan::{PhasePlan, Plan};
@@ -82,12 +82,8 @@ pub(super) fn write(
     }
     let records_lost = !lost.is_empty();
 
-    let reasons: Vec<String> = ended
-        .coordinator
-        .outcome
-        .failure
-        .iter()
-        .cloned()
+    let reasons: Vec<String> = failure(plan, &ended.coordinator)
+        .into_iter()
         .chain(problems)
         .chain(lost)
         .collect();
@@ -152,6 +148,22 @@ pub(super) fn write(
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
+}
+
+/// Why the phases did not do what they were asked to. Of a stall also where: the machine knows no servers.
+fn failure(plan: &Plan, coordinator: &CoordinatorReport) -> Option<String> {
+    let mut line = coordinator.outcome.failure.clone()?;
+    let stalled = |summary: &PhaseSummary| summary.stop_reason == StopReason::Stalled;
+    if coordinator.phases.iter().any(stalled) {
+        let servers: Vec<&str> = plan
+            .endpoint
+            .targets
+            .iter()
+            .map(|target| target.origin.as_str())
+            .collect();
+        line.push_str(&format!("; server {}", servers.join(", ")));
+    }
+    Some(line)
 }
 
 /// What the cores and the coordinator noted about the client over a phase that ended.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::hooks::{ControlThread, HookReports, Hooks};
 use super::telemetry::{Observed, Observers};
 use super::{Host, RunError, RunOptions};
-use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
+use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, MachineSettings, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
 use crate::http::Wanted;
 use crate::id::CoreId;
@@ -88,7 +88,11 @@ impl Load {
             port,
             Arc::clone(board),
             Arc::clone(&options.interrupt),
-            options.drain_stall_timeout,
+            MachineSettings {
+                drain_stall_timeout: options.drain_stall_timeout,
+                stall_timeout: options.stall_timeout,
+                seed: plan.seed,
+            },
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
