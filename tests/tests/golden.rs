@@ -16,7 +16,7 @@ use parquet::record::{Field, Row};
 use ringload_mock_server::MockServer;
 use ringload_tests::mock;
 use ringload_tests::program::Workplace;
-use ringload_tests::recorded::{Recorded, folder};
+use ringload_tests::recorded::{Recorded, echo, folder};
 use ringload_tests::tree::{self, LACKING, bare};
 use serde_json::Value;
 
@@ -134,9 +134,22 @@ fn is_lacking_file(name: &str) -> bool {
         .any(|(file, _)| name == *file || (file.starts_with('/') && name.ends_with(file)))
 }
 
+/// Asserts that the echo of the config has the peer's values, to the digit.
+fn assert_same_echo(name: &str, ours: &Value) {
+    for (key, theirs) in echo(name).as_object().expect("an echo") {
+        let mut ours = ours[key].clone();
+        if let Value::Object(endpoint) = &mut ours {
+            endpoint.remove("urls");
+        }
+        assert_eq!(ours, *theirs, "{name}: {key}");
+    }
+}
+
 /// A config of the peer against the mock server.
 struct Golden {
     name: &'static str,
+    /// Whether its config is the peer's to the letter.
+    is_whole: bool,
     workplace: Workplace,
     server: MockServer,
 }
@@ -148,6 +161,7 @@ const ITL_MS: u64 = 5;
 impl Golden {
     /// Runs it to its end against a server that takes `itl_ms` for a token; `shortened` are durations that would take too long.
     fn run(name: &'static str, itl_ms: u64, shortened: &[(&str, &str)]) -> Self {
+        let mut is_whole = shortened.is_empty();
         let server = mock(|options| {
             options.ttft = Duration::from_millis(6 * itl_ms);
             options.itl = Duration::from_millis(itl_ms);
@@ -166,11 +180,13 @@ impl Golden {
             let place = format!("benchmark.artifacts.{key}");
             assert!(refused.stderr.contains(&place), "{}", refused.stderr);
             recorded.replace(line, "");
+            is_whole &= line.contains("trace");
         }
         let (workplace, program) = recorded.start(&["--cores", "1", "--random-seed", "7"]);
         program.end().expect(0);
         Self {
             name,
+            is_whole,
             workplace,
             server,
         }
@@ -183,6 +199,10 @@ impl Golden {
 
     /// Asserts that files and keys are those of the peer's tree but for what is listed above.
     fn assert_same_tree(&self) {
+        if self.is_whole {
+            let echo = self.json("profile_export_aiperf.json")["input_config"].take();
+            assert_same_echo(self.name, &echo);
+        }
         let golden = tree::recorded(self.name);
         let ours = tree::read(&self.workplace.path("results"));
         let mut differences = Vec::new();

@@ -94,7 +94,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         let format = args.dry_run.format.unwrap_or_default();
         return match &work {
             Work::Run(plan) => dry_run::of_run(plan, &options, format),
-            Work::Cells(suite) => dry_run::of_cells(suite, &options, format),
+            Work::Cells(suite) => dry_run::of_cells(suite, &options, args.resume, format),
         };
     }
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.

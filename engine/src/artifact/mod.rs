@@ -44,8 +44,8 @@ pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
 pub use raw::RawLines;
 pub use shared::{
-    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, check, clear,
-    metrics, read_metrics, write_document, write_text,
+    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, cells_in, check,
+    clear, metrics, read_metrics, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
 

@@ -106,6 +106,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs)?;
+    let dataset_file = dataset.file.clone();
     let requests = dataset.render();
     let endpoint = &config.endpoint;
     Ok(Plan {
@@ -136,6 +137,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             targets: settings.targets,
         },
         requests,
+        dataset_file,
         phases,
         readiness,
         hooks: hooks(config),
