@@ -106,6 +106,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             control_headers: Vec::new(),
         },
         requests: images,
+        dataset_file: None,
         phases,
         readiness: None,
         hooks: HookPlan::default(),

@@ -50,7 +50,16 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Profile {
+    /// List the flags, a line each; --help explains them.
+    #[arg(short = 'h')]
+    pub(crate) short_help: bool,
+
+    /// Explain every flag; -h lists them, a line each.
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
+
     /// The config file (YAML) with server, data set and phases. Flags go over it.
     #[arg(long, short = 'f', short_alias = 'c', value_name = "FILE", help_heading = "Input")]
     pub(crate) config: Option<PathBuf>,

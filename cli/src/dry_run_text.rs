@@ -4,7 +4,7 @@ use crate::engine::{
     Arrival, Bound, Cells, DrainRule, Gaps, HostPreview, Nanos, PhaseForecast, PhasePlan, Plan, Preview, RateCourse,
     RatePlan, Requests,
 };
-use crate::number::{grouped, grouped_decimal};
+use crate::number::{counted, grouped, grouped_decimal};
 
 /// Cells that are shown one by one; the rest is counted.
 const CELLS_SHOWN: usize = 50;
@@ -27,10 +27,8 @@ pub(crate) fn render(plan: &Plan, cells: Option<&Cells>, preview: &Preview) -> S
         .iter()
         .map(|target| target.origin.as_str())
         .collect();
-    let urls = match servers.len() {
-        1 => "1 URL".to_owned(),
-        count => format!("{count} URLs, taken in turn"),
-    };
+    let in_turn = if servers.len() == 1 { "" } else { ", taken in turn" };
+    let urls = counted(servers.len() as u64, "URL") + in_turn;
     page.push_str(&row("server", &format!("{} ({urls})", servers.join(", "))));
     page.push_str(&row("dataset", &dataset(plan)));
     let hooks = hooks(plan);
@@ -95,8 +93,8 @@ pub(crate) fn load(arrival: &Arrival) -> String {
             format!("open loop, {gaps}, {}", course(rate))
         }
         Arrival::FixedSchedule(schedule) => format!(
-            "fixed schedule of {} sessions over {}",
-            grouped(schedule.starts().len() as u64),
+            "fixed schedule of {} over {}",
+            counted(schedule.starts().len() as u64, "session"),
             schedule
                 .starts()
                 .last()
@@ -104,7 +102,10 @@ pub(crate) fn load(arrival: &Arrival) -> String {
                 .in_words()
         ),
         Arrival::UserCentric { users, rate } => {
-            format!("{users} users, {rate} requests/s of all together")
+            format!(
+                "{}, {rate} requests/s of all together",
+                counted(u64::from(*users), "user")
+            )
         }
     }
 }
@@ -113,10 +114,10 @@ fn course(rate: &RatePlan) -> String {
     let course = match &rate.course {
         RateCourse::Constant(rate) => format!("{rate} requests/s"),
         RateCourse::Series(points) => format!(
-            "{} to {} requests/s over {} points",
+            "{} to {} requests/s over {}",
             points.first().map_or(0.0, |point| point.rate),
             points.last().map_or(0.0, |point| point.rate),
-            points.len()
+            counted(points.len() as u64, "point")
         ),
     };
     match rate.ramp {
@@ -144,10 +145,10 @@ fn limits(phase: &PhasePlan) -> Vec<String> {
 
 fn stops(phase: &PhasePlan) -> String {
     let stop = &phase.stop;
-    let count = |count: Option<u64>, what: &str| count.map(|count| format!("{} {what}", grouped(count)));
+    let count = |count: Option<u64>, what: &str| count.map(|count| counted(count, what));
     let parts: Vec<String> = [
-        count(stop.requests, "requests"),
-        count(stop.sessions, "sessions"),
+        count(stop.requests, "request"),
+        count(stop.sessions, "session"),
         stop.duration.map(Nanos::in_words),
     ]
     .into_iter()
@@ -179,14 +180,15 @@ fn bound(bound: Bound, since: &str) -> String {
 
 fn dataset(plan: &Plan) -> String {
     let conversations = &plan.requests.conversations;
-    let count = grouped(u64::from(conversations.count()));
+    let count = u64::from(conversations.count());
     if conversations.has_later_turns() {
         format!(
-            "{count} conversations of {:.2} turns on average",
+            "{} of {:.2} turns on average",
+            counted(count, "conversation"),
             conversations.turns_mean()
         )
     } else {
-        format!("{count} requests")
+        counted(count, "request")
     }
 }
 
@@ -221,13 +223,13 @@ fn host_lines(host: &HostPreview) -> String {
         None => host.driver.0.to_owned(),
     };
     lines.push_str(&row("driver", &driver));
-    let connections = grouped(host.connections);
     let (needed, limit) = host.descriptors;
     lines.push_str(&row(
         "sockets",
         &format!(
-            "up to {connections} connections at once; {} file descriptors needed, {} allowed",
-            grouped(needed),
+            "up to {} at once; {} needed, {} allowed",
+            counted(host.connections, "connection"),
+            counted(needed, "file descriptor"),
             grouped(limit)
         ),
     ));
@@ -252,10 +254,10 @@ fn host_lines(host: &HostPreview) -> String {
 fn cell_table(cells: &Cells) -> String {
     let all = cells.cells();
     let mut table = format!(
-        "{} cells: {} variations, {} runs of each\n",
-        grouped(all.len() as u64),
-        grouped(cells.variations() as u64),
-        cells.trials()
+        "{}: {}, {} of each\n",
+        counted(all.len() as u64, "cell"),
+        counted(cells.variations() as u64, "variation"),
+        counted(u64::from(cells.trials()), "run")
     );
     for (index, cell) in all.iter().enumerate().take(CELLS_SHOWN) {
         let directory = cell

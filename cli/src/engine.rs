@@ -74,7 +74,7 @@ pub(crate) enum Source<'a> {
 }
 
 /// What the command line decides over the file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Overrides {
     /// Artifact directory.
     pub(crate) output_directory: Option<PathBuf>,
@@ -142,9 +142,24 @@ pub(crate) fn check_text(name: &str, text: &str) -> Result<(), String> {
 /// Reads a config and resolves it: the one pipeline of every command.
 ///
 /// # Errors
-/// Every mistake of the config.
+/// Every mistake of the config, with the flags that it comes from.
 pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
+    let tried = overrides.clone();
+    resolve_once(source, overrides).map_err(|mistakes| {
+        let with = |flags: &Flags| Overrides {
+            flags: flags.clone(),
+            ..tried.clone()
+        };
+        mistakes.blame(&tried.flags, &|flags| {
+            let (suite, options) = read(source, with(flags))?;
+            check_suite(suite, options).map(drop)
+        })
+    })
+}
+
+fn resolve_once(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Diagnostics> {
     let (suite, options) = read(source, overrides)?;
+    console::hide(suite.secrets());
     let ui = suite.variations[0].config.ui.map(|ui| match ui {
         config::Ui::None => Ui::None,
         config::Ui::Simple => Ui::Simple,
@@ -175,6 +190,11 @@ pub(crate) fn resolve(source: Source<'_>, overrides: Overrides) -> Result<Prepar
 /// Those of [`resolve`].
 pub(crate) fn check(source: Source<'_>, overrides: Overrides) -> Result<Checked, Diagnostics> {
     let (suite, options) = read(source, overrides)?;
+    console::hide(suite.secrets());
+    check_suite(suite, options)
+}
+
+fn check_suite(suite: Suite, options: BuildOptions) -> Result<Checked, Diagnostics> {
     if suite.is_single() {
         return plan::check(&suite.into_single()?, &options).map(Checked::Run);
     }
@@ -187,7 +207,6 @@ fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions
         Source::Bundled => config::parse_suite_with(BUNDLED_NAME, BUNDLED.as_bytes(), &|_| None, &overrides.flags),
         Source::Flags => config::suite_of_flags(&overrides.flags),
     }?;
-    console::hide(suite.secrets());
     if let Some(preset) = overrides.preset {
         suite.apply_preset(preset)?;
     }
@@ -210,7 +229,7 @@ pub(crate) fn cell_row(report: &CellReport) -> CellRow {
     let (status, reason) = match &report.end {
         CellEnd::Succeeded if report.is_earlier => ("kept", None),
         CellEnd::Succeeded => ("succeeded", None),
-        CellEnd::Failed(reason) => ("failed", Some(reason.clone())),
+        CellEnd::Failed(reason) | CellEnd::ThresholdMissed(reason) => ("failed", Some(reason.clone())),
         CellEnd::Interrupted(_) => ("interrupted", None),
     };
     CellRow {
@@ -304,9 +323,14 @@ pub(crate) fn client_limit(report: &Report) -> Option<String> {
     ))
 }
 
-/// The report as tables: every phase that started, then the aggregate.
+/// The report as tables: every phase that started, then the aggregate of the measured ones if there are several.
 pub(crate) fn scopes(report: &Report) -> Vec<Scope> {
-    report.scopes().iter().map(scope_of).collect()
+    let tables = report.scopes();
+    let is_measured = |table: &Table<'_>| table.phase.is_some_and(|phase| phase.kind == PhaseKind::Profiling);
+    // Of a single measured phase the aggregate would say the same once more.
+    let is_aggregate_news = tables.iter().filter(|table| is_measured(table)).count() != 1;
+    let shown = tables.iter().filter(|table| table.phase.is_some() || is_aggregate_news);
+    shown.map(scope_of).collect()
 }
 
 fn scope_of(table: &Table<'_>) -> Scope {

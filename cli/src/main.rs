@@ -13,6 +13,7 @@ mod exit;
 mod last_words;
 mod number;
 mod progress;
+mod short_help;
 mod signals;
 mod sys;
 mod table;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let exit = match args.command {
+        Command::Profile(profile) if profile.short_help => short_help::print(&invoked_name()),
         Command::Profile(profile) => command::profile::execute(&profile),
         Command::Config(ConfigCommand::Validate { file, format }) => command::validate::execute(&file, format),
         Command::Config(ConfigCommand::Expand { file, index, format }) => {

@@ -1,8 +1,15 @@
 //! Numbers as people read them.
 
+use ringload_engine::units::plural;
+
 /// An integer with thousands separators.
 pub(crate) fn grouped(value: u64) -> String {
     group_digits(&value.to_string())
+}
+
+/// An integer with thousands separators and its noun, which is given in the singular.
+pub(crate) fn counted(value: u64, noun: &str) -> String {
+    format!("{} {}", grouped(value), plural(&value, noun))
 }
 
 /// A figure with thousands separators and this many decimals. What is not finite has no digits to group and is written as it is.
@@ -44,6 +51,13 @@ mod tests {
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
             assert_eq!(grouped(value), text);
+        }
+    }
+
+    #[test]
+    fn a_noun_follows_its_number() {
+        for (value, text) in [(0, "0 cells"), (1, "1 cell"), (2000, "2,000 cells")] {
+            assert_eq!(counted(value, "cell"), text);
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringload_engine::coordinator::Tally;
 
-use crate::number::{grouped, grouped_decimal};
+use crate::number::{counted, grouped, grouped_decimal};
 
 /// The statistics of a metric, in the order of the columns.
 pub(crate) const STATISTICS: [&str; 7] = ["avg", "min", "max", "p99", "p90", "p50", "std"];
@@ -60,8 +60,8 @@ pub(crate) fn render(scope: &Scope) -> String {
     if scope.errors.len() > ERRORS_SHOWN {
         let _ = writeln!(
             out,
-            "  and {} other errors, see the artifacts",
-            grouped((scope.errors.len() - ERRORS_SHOWN) as u64)
+            "  and {}, see the artifacts",
+            counted((scope.errors.len() - ERRORS_SHOWN) as u64, "other error")
         );
     }
     out
@@ -86,10 +86,10 @@ pub(crate) fn one_line(error: &ErrorCount) -> String {
 /// The law of accounting, with its figures.
 fn counts_line(counts: &Tally) -> String {
     format!(
-        "sent {} = {} ok + {} errors + {} cancelled + {} truncated",
+        "sent {} = {} ok + {} + {} cancelled + {} truncated",
         grouped(counts.sent),
         grouped(counts.succeeded),
-        grouped(counts.failed),
+        counted(counts.failed, "error"),
         grouped(counts.cancelled),
         grouped(counts.truncated),
     )

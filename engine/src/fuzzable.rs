@@ -11,6 +11,7 @@ use crate::dataset::{FileFormat, FileOptions, read_bytes};
 use crate::http::{Feed, HttpError, Protocol, ResponseReader, ScratchPool};
 use crate::journal::{Reader, block_of, salvage};
 use crate::record;
+use crate::telemetry;
 
 /// A config file: it is read, or refused with mistakes that have a place in it and can be shown.
 ///
@@ -240,4 +241,19 @@ pub fn dataset(bytes: &[u8]) {
         Ok(sessions) => assert!(!sessions.is_empty(), "no session and no mistake"),
         Err(error) => assert!(!error.to_string().is_empty(), "an error without words: {error:?}"),
     }
+}
+
+/// An answer of a metrics endpoint: the same families however its bytes are split into reads, and kept by whatever keeps them.
+///
+/// # Panics
+/// If the families differ.
+pub fn metrics(bytes: &[u8]) {
+    let Some((&choice, rest)) = bytes.split_first() else {
+        return;
+    };
+    let whole = telemetry::told(rest, rest.len().max(1));
+    for piece in [1, usize::from(choice) + 2] {
+        assert_eq!(telemetry::told(rest, piece), whole, "{piece} bytes at a time");
+    }
+    telemetry::keep(rest);
 }

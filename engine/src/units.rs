@@ -1,5 +1,6 @@
 //! Units that carry their meaning.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Add;
 
@@ -86,6 +87,25 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// A number with its noun: `1 request`, `2 requests`. The noun is given in the singular.
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let noun = plural(&count, noun).into_owned();
+    format!("{count} {noun}")
+}
+
+/// A noun, given in the singular, as it stands after this number: `request` after 1, else `requests`; of `entry`, `entries`.
+pub fn plural<'a, N: PartialEq + From<u8>>(count: &N, noun: &'a str) -> Cow<'a, str> {
+    if *count == N::from(1) {
+        return Cow::Borrowed(noun);
+    }
+    let has_vowel = |stem: &str| stem.ends_with(['a', 'e', 'i', 'o', 'u']);
+    Cow::Owned(match noun.strip_suffix('y') {
+        Some(stem) if !has_vowel(stem) => format!("{stem}ies"),
+        _ if noun.ends_with(['s', 'x']) => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +132,22 @@ mod tests {
             (86_409_000, "24 h 9 s"),
         ] {
             assert_eq!(Nanos::from_millis(millis).in_words(), text);
+        }
+    }
+
+    #[test]
+    fn one_is_singular_and_every_other_number_is_not() {
+        for (count, noun, text) in [
+            (0, "request", "0 requests"),
+            (1, "request", "1 request"),
+            (2, "request", "2 requests"),
+            (21, "request", "21 requests"),
+            (1, "entry", "1 entry"),
+            (2, "entry", "2 entries"),
+            (2, "delay", "2 delays"),
+            (2, "success", "2 successes"),
+        ] {
+            assert_eq!(counted(count, noun), text);
         }
     }
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::binary;
 use crate::program::{Program, Workplace};
 
@@ -37,6 +39,19 @@ fn elsewhere(text: &str, url: &str) -> String {
     let text = replace_all(text, "http://127.0.0.1:", |c| c.is_ascii_digit(), url);
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     replace_all(&text, "artifacts/", is_name, "results")
+}
+
+/// What AIPerf echoed of the config of a run, without what depends on its place: addresses, directories, and sections that it writes out with
+/// their defaults for flags.
+///
+/// # Panics
+/// If it was not recorded.
+pub fn echo(name: &str) -> Value {
+    let text = fs::read(folder("echoes.json")).expect("echoes");
+    let mut all: Value = serde_json::from_slice(&text).expect("JSON");
+    let echo = all[name].take();
+    assert!(echo.is_object(), "no echo of {name}");
+    echo
 }
 
 impl Recorded {

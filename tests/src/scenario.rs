@@ -448,6 +448,7 @@ impl Scenario {
                 control_headers: self.headers.clone(),
             },
             requests,
+            dataset_file: None,
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ALL_VERSIONS, HandshakeKind, ServerConfig, ServerConnection, Stream, SupportedProtocolVersion};
 use tempfile::TempDir;
 
@@ -87,6 +88,22 @@ impl Authority {
             .expect("certificate and key belong together");
         Arc::new(config)
     }
+}
+
+/// A server's side of TLS with a certificate and its key, both in files of PEM.
+///
+/// # Panics
+/// If they are not, or do not belong together.
+pub fn server_of_files(certificate: &Path, key: &Path) -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_file(certificate).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(ALL_VERSIONS)
+        .expect("versions that the provider knows")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("certificate and key belong together");
+    Arc::new(config)
 }
 
 /// How a scripted server ends a connection.

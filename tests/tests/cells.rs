@@ -456,3 +456,48 @@ fn a_flag_and_a_sweep_of_the_same_hook_exclude_each_other() {
     assert_eq!(resets(&server), [0], "one of the two cells has the hook");
     assert!(ended.stdout.contains("succeeded"), "{}", ended.stdout);
 }
+
+#[test]
+fn the_exit_code_of_a_sweep_is_that_of_its_worst_outcome() {
+    let server = quick();
+    // Enough answers for a ratio, in one phase. `threshold` ends the run early, `fails` has no success, `good` has nothing else.
+    let run = |name: &str| {
+        let (name, kind) = (name, name.trim_end_matches(|c: char| c.is_ascii_digit()));
+        let fault = if kind == "good" { "interim" } else { "status:500" };
+        let threshold = if kind == "threshold" {
+            ", failed_request_threshold: 0.5"
+        } else {
+            ""
+        };
+        format!(
+            "{{name: {name}, benchmark: {{endpoint: {{url: \"{}/v1/chat/completions?fault={fault}&cell={name}\"}}, phases: [{{name: p1{threshold}}}]}}}}",
+            server.url()
+        )
+    };
+    for (names, code, words) in [
+        (&["good1", "good2"][..], 0, ""),
+        (&["good1", "good2", "fails"], 0, ""),
+        (
+            &["good1", "good2", "fails", "threshold"],
+            3,
+            "2 of 4 cells succeeded; threshold: ",
+        ),
+        (
+            &["good1", "threshold"],
+            3,
+            "1 of 2 cells succeeded; threshold: profiling phase p1: ",
+        ),
+        (&["threshold1", "threshold2"], 3, "0 of 2 cells succeeded; threshold1: "),
+        (
+            &["good1", "fails", "threshold"],
+            1,
+            "1 of 3 cells succeeded; fails: no request succeeded",
+        ),
+    ] {
+        let runs: Vec<String> = names.iter().map(|name| run(name)).collect();
+        let text = config(&server, &scenarios(&runs)).replace("requests: 6", "requests: 60");
+        let workplace = Workplace::new(&text);
+        let ended = workplace.profile(&[]).expect(code);
+        assert!(ended.stderr.contains(words), "{names:?}: {}", ended.stderr);
+    }
+}

@@ -409,6 +409,48 @@ fn a_dry_run_is_refused_as_the_run_would_be() {
 }
 
 #[test]
+fn a_dry_run_finds_what_a_run_finds_before_its_load() {
+    let workplace = Workplace::new(&config("http://127.0.0.1:9", &phase("profiling", "requests: 4")));
+    fs::write(workplace.path("file"), "").expect("a file");
+    let secure = config("https://127.0.0.1:9", &phase("profiling", "requests: 4"));
+    fs::write(workplace.path("secure.yaml"), secure).expect("a config");
+    for arguments in [
+        // An address for documents, which no host has (RFC 5737).
+        &["--source-address", "192.0.2.1"][..],
+        &["--source-address", "0.0.0.0"],
+        &["--source-address", "::1"],
+        &["--config", "secure.yaml", "--ca-file", "missing.pem"],
+        &["--config", "secure.yaml", "--ca-file", "file"],
+        &["--output-artifact-dir", "file"],
+        &["--output-artifact-dir", "file/below"],
+        &["--cores", "4000"],
+    ] {
+        let config = if arguments[0] == "--config" {
+            &[][..]
+        } else {
+            &["--config", "test.yaml"]
+        };
+        let with = |more: &[&str]| workplace.run(&[&["profile", "--ui", "none"], config, arguments, more].concat());
+        let (dry, real) = (with(&["--dry-run"]), with(&[]));
+        assert_eq!(dry.code, real.code, "{arguments:?}\n{}\n{}", dry.stderr, real.stderr);
+        assert!(
+            real.code == Some(2) || real.code == Some(1),
+            "{arguments:?}: {}",
+            real.stderr
+        );
+        let error = real.stderr.lines().find(|line| line.starts_with("error: "));
+        let error = error.unwrap_or_else(|| panic!("{arguments:?}: {}", real.stderr));
+        assert!(
+            dry.stderr.contains(error),
+            "{arguments:?}\n{}\n{}",
+            dry.stderr,
+            real.stderr
+        );
+    }
+    assert!(!workplace.path("results").exists());
+}
+
+#[test]
 fn a_dry_run_of_a_sweep_lists_its_cells() {
     let text = config("http://h", &phase("profiling", "concurrency: 2, requests: 4"))
         + "sweep: {type: grid, parameters: {phases.profiling.concurrency: [1, 2, 3]}}\nmulti_run: {num_runs: 2}\n";

@@ -351,6 +351,9 @@ fn the_short_help_lists_flags_by_purpose_in_the_documented_order() {
     // What is documented is what there is.
     let documented = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/command-line.md"))
         .expect("the table of flags");
+    let (documented, _) = documented
+        .split_once("\n## recover\n")
+        .expect("the flags of other commands stand behind");
     let mut rows: Vec<&str> = documented
         .lines()
         .filter(|line| line.starts_with("| `-"))
@@ -370,4 +373,123 @@ fn the_short_help_lists_flags_by_purpose_in_the_documented_order() {
             "{flag} is not documented"
         );
     }
+}
+
+#[test]
+fn what_a_flag_asked_is_answered_with_its_name() {
+    let workplace = Workplace::new(&config(
+        "http://127.0.0.1:1",
+        "    - {name: load, kind: profiling, type: concurrency, concurrency: 4, prefill_concurrency: 2, requests: 9}\n  slos: {time_to_first_token: 5}\n",
+    ));
+    fs::write(workplace.path("texts.jsonl"), "{\"text\": \"a\"}\n").expect("a file");
+    for (line, told) in [
+        (
+            "--no-streaming",
+            &[
+                "--no-streaming over test.yaml:14:93: benchmark.phases[0].prefill_concurrency: the end of a prefill",
+                "--no-streaming over test.yaml:15:31: benchmark.slos.time_to_first_token: `time_to_first_token` is measured in streams",
+            ][..],
+        ),
+        (
+            "--concurrency 1",
+            &["--concurrency over test.yaml:14:93: benchmark.phases[0].prefill_concurrency: found 2"],
+        ),
+        (
+            "--concurrency 3 --endpoint-type embeddings",
+            &[
+                "--endpoint-type over test.yaml:14:93: benchmark.phases[0].prefill_concurrency: ",
+                "--endpoint-type over test.yaml:15:31: benchmark.slos.time_to_first_token: ",
+            ],
+        ),
+        (
+            "--input-file texts.jsonl",
+            &["--input-file: the dataset of the config file is not of type file"],
+        ),
+        (
+            "--workers-max 3",
+            &["--workers-max: not supported by ringload yet; remove the flag"],
+        ),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ended = workplace.profile(&[&words[..], &["--dry-run"]].concat());
+        for told in told {
+            assert!(ended.stderr.contains(told), "{line}: {told}\n{}", ended.stderr);
+        }
+        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
+        let mistakes = ended
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("--") || line.starts_with("test.yaml"))
+            .count();
+        assert_eq!(mistakes, told.len(), "{line}: {}", ended.stderr);
+    }
+    // What the file alone has wrong stays a mistake of the file.
+    fs::write(
+        workplace.path("test.yaml"),
+        config("http://127.0.0.1:1", &phase("load", "requests: 0")),
+    )
+    .expect("a config");
+    let ended = workplace.profile(&["--no-streaming", "--isl", "0.5"]).expect(2);
+    assert!(
+        ended.stderr.lines().any(|line| line.starts_with("test.yaml:14:")),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_schedule_that_a_flag_asked_for_is_refused_under_its_name() {
+    let workplace = Workplace::new(&config("http://127.0.0.1:1", &phase("load", "requests: 9")));
+    let ended = workplace.profile(&["--fixed-schedule", "--dry-run"]).expect(2);
+    assert!(
+        ended.stderr.contains("--fixed-schedule over test.yaml:14:")
+            && ended.stderr.contains("a fixed schedule replays the timestamps"),
+        "{}",
+        ended.stderr
+    );
+    // Without a file there is nothing but flags.
+    fs::write(workplace.path("texts.jsonl"), "{\"text\": \"a\"}\n").expect("a file");
+    let line = [
+        "profile",
+        "--model",
+        "m",
+        "--input-file",
+        "texts.jsonl",
+        "--fixed-schedule",
+        "--dry-run",
+    ];
+    let ended = workplace.run(&line).expect(2);
+    assert!(
+        ended
+            .stderr
+            .starts_with("--fixed-schedule: a fixed schedule replays the timestamps")
+            && ended.stderr.contains("texts.jsonl:1"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn advice_on_metrics_is_in_the_words_of_whoever_named_the_address() {
+    let server = mock(|_| {});
+    let nobody = "http://127.0.0.1:9/metrics";
+    let workplace = Workplace::new("");
+    let ended = profile(
+        &workplace,
+        &server.url(),
+        &format!("--request-count 2 --server-metrics {nobody}"),
+    )
+    .expect(0);
+    let told = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(
+        told.contains("with --server-metrics, or give --no-server-metrics") && !told.contains("server_metrics.urls"),
+        "{told}"
+    );
+    let text = config(&server.url(), &phase("load", "requests: 2")) + &format!("  server_metrics: {nobody}\n");
+    let ended = Workplace::new(&text).profile(&[]).expect(0);
+    let told = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(
+        told.contains("in server_metrics.urls, or write server_metrics: false") && !told.contains("--server"),
+        "{told}"
+    );
 }

@@ -17,7 +17,7 @@ use parquet::record::{Field, Row};
 use ringload_mock_server::MockServer;
 use ringload_tests::mock;
 use ringload_tests::program::Workplace;
-use ringload_tests::recorded::{Recorded, folder};
+use ringload_tests::recorded::{Recorded, echo, folder};
 use ringload_tests::tree::{self, LACKING, bare};
 use serde_json::Value;
 
@@ -139,9 +139,22 @@ fn is_added(key: &str) -> bool {
     })
 }
 
+/// Asserts that the echo of the config has the peer's values, to the digit.
+fn assert_same_echo(name: &str, ours: &Value) {
+    for (key, theirs) in echo(name).as_object().expect("an echo") {
+        let mut ours = ours[key].clone();
+        if let Value::Object(endpoint) = &mut ours {
+            endpoint.remove("urls");
+        }
+        assert_eq!(ours, *theirs, "{name}: {key}");
+    }
+}
+
 /// A config of the peer against the mock server.
 struct Golden {
     name: &'static str,
+    /// Whether its config is the peer's to the letter.
+    is_whole: bool,
     workplace: Workplace,
     server: MockServer,
 }
@@ -153,6 +166,7 @@ const ITL_MS: u64 = 5;
 impl Golden {
     /// Runs it to its end against a server that takes `itl_ms` for a token; `shortened` are durations that would take too long.
     fn run(name: &'static str, itl_ms: u64, shortened: &[(&str, &str)]) -> Self {
+        let is_whole = shortened.is_empty();
         let server = mock(|options| {
             options.ttft = Duration::from_millis(6 * itl_ms);
             options.itl = Duration::from_millis(itl_ms);
@@ -166,6 +180,7 @@ impl Golden {
         program.end().expect(0);
         Self {
             name,
+            is_whole,
             workplace,
             server,
         }
@@ -178,6 +193,10 @@ impl Golden {
 
     /// Asserts that files and keys are those of the peer's tree but for what is listed above.
     fn assert_same_tree(&self) {
+        if self.is_whole {
+            let echo = self.json("profile_export_aiperf.json")["input_config"].take();
+            assert_same_echo(self.name, &echo);
+        }
         let golden = tree::recorded(self.name);
         let ours = tree::read(&self.workplace.path("results"));
         let mut differences = Vec::new();

@@ -9,11 +9,11 @@ use std::time::Duration;
 use ringload_mock_server::MockServer;
 use ringload_tests::cells::{json, tree as files};
 use ringload_tests::program::Workplace;
-use ringload_tests::recorded::Recorded;
+use ringload_tests::recorded::{Recorded, echo};
 use ringload_tests::server::control_paths;
 use ringload_tests::tree::{self, LACKING, Tree, bare, is_among};
 use ringload_tests::{eventually, mock};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A server with the timings of the recorded runs, to the order; every request meets `fault`.
 fn server(fault: Option<&str>) -> MockServer {
@@ -84,6 +84,22 @@ fn flags_alone() {
             .iter()
             .all(|entry| entry.tokens_sent == 8 && entry.in_flight_at_arrival <= 2)
     );
+    let root = workplace.root();
+    for (key, theirs) in echo("cli_simple").as_object().expect("an echo") {
+        let mut ours = root["input_config"][key].clone();
+        let mut theirs = theirs.clone();
+        if let Value::Object(endpoint) = &mut ours {
+            endpoint.remove("urls");
+        }
+        if key == "datasets" {
+            // The peer made as many prompts as requests here; ringload makes its 100 whatever is sent.
+            assert_eq!(
+                (ours[0]["entries"].take(), theirs[0]["entries"].take()),
+                (json!(100), json!(20))
+            );
+        }
+        assert_eq!(ours, theirs, "{key}");
+    }
 }
 
 #[test]

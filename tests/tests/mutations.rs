@@ -397,3 +397,66 @@ fn any_dataset_is_read_or_refused() {
     };
     hold_against("dataset", corpus, fuzzable::dataset);
 }
+
+#[test]
+fn any_answer_of_a_metrics_endpoint_means_the_same_however_it_is_split() {
+    let texts = [
+        "\u{7}# HELP v:run Requests, running.\n# TYPE v:run gauge\nv:run{m=\"a\"} 4\r\nv:run{m=\"b\"} NaN\n# TYPE v:tok_total counter\n\
+         v:tok_total{m=\"a\"} 17\nv:tok_total{m=\"a\"} 17\n# HELP v:tok_created x\n# TYPE v:tok_created gauge\nv:tok_created{m=\"a\"} 1.7e9\n",
+        "\u{1}# HELP h\n# TYPE h histogram\nh_bucket{le=\"0\"} 0\nh_bucket{le=\"0.5\"} 3 # {} 0.2 1.6e9\nh_bucket{le=\"+Inf\"} 4\nh_sum{} 2.5\n\
+         h_count{} 4\n# TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 1\ns_count 1\nplain 7 1700000000000\n# EOF\n",
+        "\u{30}# TYPE DCGM_FI_DEV_POWER_USAGE gauge\nDCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",pci_bus_id=\"0\",device=\"nvidia0\",\
+         modelName=\"H200\",Hostname=\"n\"} 301.5\n# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n\
+         DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-1\"} 123456789\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\",UUID=\"GPU-2\"} 97\n",
+        "\u{2}<html><body>not found</body></html>\n",
+    ];
+    let corpus = Corpus {
+        seeds: texts.map(|text| text.as_bytes().to_vec()).to_vec(),
+        words: words(&[
+            "{",
+            "}",
+            ",",
+            "=",
+            "\"",
+            "\\\"",
+            "\\n",
+            "\\",
+            " ",
+            "\t",
+            "\n",
+            "\r\n",
+            "\r",
+            "# HELP ",
+            "# TYPE ",
+            "# EOF\n",
+            "#",
+            " counter\n",
+            " gauge\n",
+            " histogram\n",
+            " summary\n",
+            " untyped\n",
+            "_total",
+            "_created",
+            "_bucket",
+            "_sum",
+            "_count",
+            "_info",
+            "le=\"+Inf\"",
+            "le=\"\"",
+            "NaN",
+            "+Inf",
+            "-Inf",
+            "1e999",
+            "-1",
+            "18446744073709551616",
+            "DCGM_FI_DEV_",
+            "gpu=\"0\"",
+            "UUID=\"GPU-1\"",
+            "\u{feff}",
+            "\u{0}",
+            "\u{1F600}",
+        ]),
+        limit: 16 << 10,
+    };
+    hold_against("metrics", corpus, fuzzable::metrics);
+}

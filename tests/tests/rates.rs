@@ -206,7 +206,7 @@ fn arrivals_that_find_no_slot_to_the_end_are_dropped_if_that_is_wanted() {
             .run();
         // Due at 10, 20, ..., 490 ms: 49 arrivals, of which 4 found a slot.
         assert_eq!(arrivals(&run.summary("load")), [49, 4, 45, 0], "{cores} cores");
-        let said = "phase load: 45 arrivals found no slot and were dropped";
+        let said = "phase load: dropped 45 arrivals that found no slot";
         assert!(
             run.outcome.warnings.iter().any(|line| line.starts_with(said)),
             "{:?}",

@@ -497,3 +497,124 @@ fn credentials_on_the_command_line_are_shown_by_nobody() {
         assert_clean(&format!("{flags:?}"), &place, &ended);
     }
 }
+
+/// Everything that a table of columns holds, texts of its head included, in words: its bytes may be packed.
+fn columns(path: &Path) -> String {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let file = SerializedFileReader::try_from(path).expect("a file of columns");
+    let rows = file
+        .get_row_iter(None)
+        .expect("rows")
+        .map(|row| format!("{:?}", row.expect("a row")));
+    let rows: Vec<String> = rows.collect();
+    assert!(!rows.is_empty(), "a table without rows hides nothing");
+    format!(
+        "{:?}\n{}",
+        file.metadata().file_metadata().key_value_metadata(),
+        rows.join("\n")
+    )
+}
+
+#[test]
+fn metrics_that_show_credentials_bring_them_into_no_artifact() {
+    let seen = Arc::new(Mutex::new(String::new()));
+    let log = Arc::clone(&seen);
+    let server = ScriptedServer::new(move |mut client| {
+        let mut scrapes = 0;
+        while let Some(request) = client.request() {
+            if request.head.contains("/v1/chat/completions") {
+                client.send(whole_answer());
+                continue;
+            }
+            log.lock().expect("no client panics").push_str(&request.head);
+            scrapes += 1;
+            let login = request.header("authorization").unwrap_or("none").to_owned();
+            let path = request.head.split_whitespace().nth(1).unwrap_or_default().to_owned();
+            let text = format!(
+                "# HELP v:run Asked by {login} with zq3COOKIE at {path}\n# TYPE v:run gauge\nv:run{{auth=\"{login}\",tenant=\"zq10VARIABLE\"}} {scrapes}\n\
+                 # TYPE v:tok_total counter\nv:tok_total{{key=\"zq2XAPI\"}} {scrapes}\n# TYPE v:config_info gauge\nv:config_info{{api_key=\"zq4SUBSCRIPTION\"}} 1\n\
+                 # TYPE v:lat histogram\nv:lat_bucket{{le=\"+Inf\",env=\"zq11ENV\"}} {scrapes}\nv:lat_sum{{env=\"zq11ENV\"}} 1\nv:lat_count{{env=\"zq11ENV\"}} {scrapes}\n\
+                 zq8EXTRA {scrapes}\n# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n\
+                 DCGM_FI_DEV_POWER_USAGE{{gpu=\"0\",UUID=\"GPU-zq2XAPI\",device=\"nvidia0\",modelName=\"{login}\",Hostname=\"zq3COOKIE\"}} 300\n"
+            );
+            client.send(format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{text}",
+                text.len()
+            ));
+        }
+    });
+    let host = server.address().to_string();
+    let text = config(&host, "")
+        .lines()
+        .filter(|line| !line.contains("zq9HOOK"))
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("requests: 4}", "duration: 1s}")
+        + &format!(
+            "\n  server_metrics: {{urls: [\"http://{host}/x/metrics?key=zq7QUERY\"], formats: [json, csv, jsonl, parquet]}}\n  gpu_telemetry: \
+             {{urls: [\"http://{host}/dcgm/metrics?token=zq7QUERY\"]}}\n"
+        );
+    let place = Workplace::new(&text);
+    let ended = profile(&place, &[]).expect(0);
+    for file in [
+        "server_metrics_export.json",
+        "server_metrics_export.csv",
+        "server_metrics_export.jsonl",
+        "server_metrics_export.parquet",
+        "gpu_telemetry_export.jsonl",
+        "phases/load/server_metrics.json",
+        "phases/load/gpu_telemetry.json",
+    ] {
+        let length = fs::metadata(place.path("results").join(file)).map(|file| file.len());
+        assert!(
+            length.is_ok_and(|length| length > 0),
+            "{file} is missing: {}{}",
+            ended.stdout,
+            ended.stderr
+        );
+    }
+    assert_clean("metrics that show credentials", &place, &ended);
+    let leaks = found_in(columns(&place.path("results/server_metrics_export.parquet")).as_bytes());
+    assert!(leaks.is_empty(), "{leaks:?}");
+    let export = fs::read_to_string(place.path("results/server_metrics_export.json")).expect("an export");
+    assert!(export.contains("<redacted>") && export.contains("v:run"), "{export}");
+    let sent = found_in(seen.lock().expect("no client panics").as_bytes());
+    assert!(
+        sent.iter().any(|canary| canary == "zq2XAPI"),
+        "the server was shown none, only {sent:?}"
+    );
+}
+
+#[test]
+fn a_refused_address_shows_no_part_that_may_be_a_secret() {
+    for url in [
+        "http://zq5USER:zq6/PASS@h",
+        "http://zq5USER:zq6PASS#x@h",
+        "http://zq5USER:zq6PASS?x@h:0",
+        "http://h/#zq7QUERY",
+        "http://h/v1#access_token=zq7QUERY",
+        "ftp://zq5USER:zq6PASS@h",
+        "http://h:99999/?anything=zq7QUERY",
+        "unix:zq5USER@h",
+        "http://zq5USER:zq6PASS@h /v1",
+    ] {
+        let place = Workplace::new("");
+        let line = ["profile", "--model", "m", "--url", url];
+        assert_clean(url, &place, &run(&place, &line).expect(2));
+        for (from, to) in [
+            (
+                "    url: http://zq5USER:zq6PASS@127.0.0.1:1/v1/chat/completions?api_key=zq7QUERY&key=zq7QUERY&n=1",
+                format!("    url: '{url}'"),
+            ),
+            ("  artifacts:", format!("  server_metrics: '{url}'\n  artifacts:")),
+            ("path: \"/reset_prefix_cache?token=zq9HOOK\"", format!("path: '{url}'")),
+        ] {
+            let good = config("127.0.0.1:1", "");
+            let text = good.replacen(from, &to, 1);
+            assert_ne!(text, good, "{from}");
+            let place = Workplace::new(&text);
+            let ended = run(&place, &["config", "validate", "test.yaml"]).expect(2);
+            assert_clean(url, &place, &ended);
+        }
+    }
+}

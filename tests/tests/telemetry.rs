@@ -16,6 +16,7 @@ fn source(server: &MockServer, is_named: bool) -> ScrapeSource {
         url: format!("{}/metrics", server.url()),
         second_url: Some(format!("{}/prometheus/metrics", server.url())),
         is_named,
+        is_of_flags: false,
         is_of_endpoint: true,
     }
 }
@@ -291,6 +292,7 @@ fn headers_of_requests_go_to_the_server_of_the_load_only() {
         url: format!("{}/x/metrics", other.url()),
         second_url: None,
         is_named: true,
+        is_of_flags: false,
         is_of_endpoint: false,
     };
     let own = ScrapeSource {
@@ -340,6 +342,7 @@ fn figures_of_gpus_are_those_that_the_exporter_showed() {
         url: format!("{}/dcgm/metrics", server.url()),
         second_url: None,
         is_named: true,
+        is_of_flags: false,
         is_of_endpoint: false,
     };
     let telemetry = TelemetryPlan {

@@ -16,7 +16,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("clock", &["sys", "units"]),
     ("http", &[]),
     ("dataset", &["units"]),
-    ("config", &[]),
+    ("config", &["units"]),
     ("plan", &["config", "dataset", "id", "units"]),
     // What a request is judged by depends on the entry of the dataset that was sent.
     ("record", &["id", "plan", "units"]),
@@ -43,7 +43,7 @@ const ROWS: &[(&str, &[&str])] = &[
     // Phase summaries and counts are the coordinator's words; dates come from the clock's anchor.
     ("report", &["clock", "coordinator", "id", "plan", "record", "units"]),
     // What controllers of phases did is the coordinator's word; its summaries of phases are for tests to write. A head that was kept is read by
-    // the parser that read it under load.
+    // the parser that read it under load. From `sys` only whether a directory may be written.
     (
         "artifact",
         &[
@@ -54,6 +54,7 @@ const ROWS: &[(&str, &[&str])] = &[
             "plan",
             "record",
             "report",
+            "sys",
             "telemetry",
             "units",
         ],
@@ -83,7 +84,10 @@ const ROWS: &[(&str, &[&str])] = &[
     // Several runs one after another, and what they come to together.
     ("cells", &["artifact", "config", "interrupt", "plan", "run", "units"]),
     // Faces for fuzzing, outside the pipeline; nothing imports it.
-    ("fuzzable", &["config", "dataset", "http", "journal", "record"]),
+    (
+        "fuzzable",
+        &["config", "dataset", "http", "journal", "record", "telemetry"],
+    ),
     // Faces for the benches, outside the pipeline; nothing imports it.
     (
         "benchable",

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use ringload_mock_server::MockServer;
 use ringload_tests::books::Books;
 use ringload_tests::server::control_paths;
 use ringload_tests::sessions::sessions;
-use ringload_tests::tls::{Authority, Farewell, TlsServer};
+use ringload_tests::tls::{Authority, Farewell, TlsServer, server_of_files};
 use ringload_tests::{Ending, Phase, Record, Run, Scenario, binary, eventually, mock};
 use rustls::version::{TLS12, TLS13};
 
@@ -283,6 +283,60 @@ fn a_server_that_is_not_who_it_should_be_gets_no_request() {
         }
         assert_eq!((mock.counters().requests, front.handshakes()), (0, 0));
         eventually("the alerts", || front.failed() == 6);
+    }
+}
+
+/// A certificate that signs itself, as the command line of docs/tls.md makes it; `None` without the program.
+fn self_signed(folder: &Path, extensions: &[&str]) -> Option<(PathBuf, PathBuf)> {
+    let (certificate, key) = (folder.join("own.pem"), folder.join("key.pem"));
+    let mut command = Command::new("openssl");
+    command.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
+    command.args(["-subj", "/CN=own", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    extensions.iter().for_each(|extension| {
+        command.args(["-addext", extension]);
+    });
+    let output = command
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some((certificate, key))
+}
+
+#[test]
+fn a_certificate_that_signs_itself_is_its_own_root_unless_it_is_an_authority() {
+    for (extensions, is_good) in [(&["basicConstraints=critical,CA:FALSE"][..], true), (&[], false)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some((certificate, key)) = self_signed(folder.path(), extensions) else {
+            eprintln!("skipped: there is no openssl here to make certificates");
+            return;
+        };
+        let mock = mock(|_| {});
+        let front = TlsServer::before(mock.address(), server_of_files(&certificate, &key));
+        let run = Scenario::new(front.address())
+            .tls(Verification::CaFile(certificate))
+            .phase(Phase::closed("load", 2).requests(6))
+            .run();
+        if is_good {
+            assert_eq!(run.counts("load").succeeded, 6, "{:?}", run.outcome.failure);
+        } else {
+            let (_, message) = only_error(&run);
+            assert!(message.contains("CA:TRUE") && message.contains("CA:FALSE"), "{message}");
+            assert_eq!(mock.counters().requests, 0);
+        }
     }
 }
 

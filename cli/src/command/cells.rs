@@ -1,11 +1,17 @@
 //! `ringload profile` with a sweep or several trials: runs the cells and shows each as it ends, then all of them.
 
+use std::path::{Path, PathBuf};
+
 use crate::console;
 use crate::engine::{self, Cells, CellsError, CellsOptions, Event, RunOptions};
 use crate::exit::Exit;
+use crate::number::grouped;
 use crate::progress::Progress;
 use crate::table;
 use crate::{args::Ui, cell_table::CellTable};
+
+/// Directories of other cells that are named; the rest is counted.
+const STRANGERS_SHOWN: usize = 10;
 
 /// What the flags say about running cells.
 pub(crate) struct Wishes {
@@ -42,6 +48,9 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
     for note in &notes {
         text.push_str(note);
     }
+    if let Some(line) = strangers_line(cells.directory(), &outcome.strangers) {
+        text.push_str(&format!("warning: {line}\n"));
+    }
     text.push_str(&table.all());
     text.push_str(&engine::best_lines(&outcome));
     text.push('\n');
@@ -54,11 +63,36 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
         return outcome.interrupted.map_or(Exit::RunFailed, Exit::Interrupted);
     }
     let limit = limit.filter(|_| wishes.fail_on_client_limited);
-    let (exit, reason) = super::profile::verdict(outcome.interrupted, outcome.failure.as_deref(), None, limit);
+    let (exit, reason) = super::profile::verdict(
+        outcome.interrupted,
+        outcome.failure.as_deref(),
+        outcome.threshold_missed.as_deref(),
+        limit,
+    );
     if let Some(reason) = reason {
         console::note(&format!("error: {reason}"));
     }
     exit
+}
+
+/// Results of other values in the same directory, which a reader might take for some of this sweep.
+fn strangers_line(root: &Path, strangers: &[PathBuf]) -> Option<String> {
+    if strangers.is_empty() {
+        return None;
+    }
+    let relative = |path: &PathBuf| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let mut names: Vec<String> = strangers.iter().take(STRANGERS_SHOWN).map(relative).collect();
+    if strangers.len() > STRANGERS_SHOWN {
+        names.push(format!("and {} more", strangers.len() - STRANGERS_SHOWN));
+    }
+    let directories = match strangers.len() {
+        1 => "the cell directory".to_owned(),
+        count => format!("{} cell directories", grouped(count as u64)),
+    };
+    Some(format!(
+        "{directories} of an earlier attempt with other values: not part of this sweep, and in none of its figures: {}",
+        names.join(", ")
+    ))
 }
 
 fn refused(error: &CellsError) -> Exit {

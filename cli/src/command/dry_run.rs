@@ -8,6 +8,7 @@ use crate::console;
 use crate::dry_run_text as text;
 use crate::engine::{self, Bound, Cells, HostPreview, Plan, Preview, Requests, RunError, RunOptions};
 use crate::exit::Exit;
+use crate::number::counted;
 
 /// Shows a single run.
 pub(crate) fn of_run(plan: &Plan, options: &RunOptions, format: Report) -> Exit {
@@ -17,7 +18,7 @@ pub(crate) fn of_run(plan: &Plan, options: &RunOptions, format: Report) -> Exit 
 }
 
 /// Shows a suite: its cells, and the first of them in full.
-pub(crate) fn of_cells(cells: &Cells, options: &RunOptions, format: Report) -> Exit {
+pub(crate) fn of_cells(cells: &Cells, options: &RunOptions, resume: bool, format: Report) -> Exit {
     let plan = match cells.plan(&cells.cells()[0]) {
         Ok(plan) => plan,
         Err(diagnostics) => {
@@ -26,9 +27,23 @@ pub(crate) fn of_cells(cells: &Cells, options: &RunOptions, format: Report) -> E
         }
     };
     let mut preview = engine::preview(&plan, &options.cores, options.driver, &options.source_addresses);
-    // The directory of the whole decides, not that of a cell.
-    preview.directory = cells.check_directory().map_err(RunError::from);
-    let warnings: Vec<String> = cells.warnings().iter().chain(&preview.warnings).cloned().collect();
+    let mut warnings: Vec<String> = cells.warnings().iter().chain(&preview.warnings).cloned().collect();
+    if resume {
+        preview.directory = Ok(());
+        match cells.finished() {
+            Ok(finished) => warnings.push(format!(
+                "--resume: {finished} of {} finished earlier and would be kept",
+                counted(cells.cells().len() as u64, "cell")
+            )),
+            Err(error) => {
+                console::note(&console::error_block(&error));
+                return Exit::Usage;
+            }
+        }
+    } else {
+        // The directory of the whole decides, not that of a cell.
+        preview.directory = cells.check_directory().map_err(RunError::from);
+    }
     show(&plan, Some(cells), &preview, &warnings, format)
 }
 

@@ -96,7 +96,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         let format = args.dry_run.format.unwrap_or_default();
         return match &work {
             Work::Run(plan) => dry_run::of_run(plan, &options, format),
-            Work::Cells(suite) => dry_run::of_cells(suite, &options, format),
+            Work::Cells(suite) => dry_run::of_cells(suite, &options, args.resume, format),
         };
     }
     let directories: Vec<&Path> = match &work {

@@ -9,7 +9,7 @@ use crate::command_args::Report;
 use crate::console;
 use crate::engine::{self, Checked, Diagnostics, Outline, Overrides, Source};
 use crate::exit::Exit;
-use crate::number::grouped;
+use crate::number::counted;
 
 /// Checks a config the way a run would, and sends nothing.
 pub(crate) fn execute(file: &Path, format: Report) -> Exit {
@@ -53,19 +53,19 @@ fn summary(file: &Path, checked: &Checked) -> String {
     let origins: Vec<&str> = outline.targets.iter().map(|target| target.origin.as_str()).collect();
     let several = cells.map_or_else(String::new, |cells| {
         format!(
-            "; {} cells ({} variations, {} runs of each), the first of them {}",
-            grouped(cells.cells().len() as u64),
-            grouped(cells.variations() as u64),
-            cells.trials(),
+            "; {} ({}, {} of each), the first of them {}",
+            counted(cells.cells().len() as u64, "cell"),
+            counted(cells.variations() as u64, "variation"),
+            counted(u64::from(cells.trials()), "run"),
             cells.cells()[0].name
         )
     });
     format!(
-        "{}: valid, {} to {} ({} requests in the data set){several}\n",
+        "{}: valid, {} to {} ({} in the data set){several}\n",
         file.display(),
         names.join(", "),
         origins.join(", "),
-        grouped(outline.requests),
+        counted(outline.requests, "request"),
     )
 }
 

@@ -11,6 +11,7 @@ use super::error::ArtifactError;
 use super::names::{self, Names};
 use super::shared::{Found, Owner, removable, remove_found};
 use crate::plan::Plan;
+use crate::sys::permissions;
 
 /// A directory that can take the artifacts of a run.
 #[derive(Debug)]
@@ -65,7 +66,8 @@ impl ArtifactDirectory {
     /// # Errors
     /// If it does, or cannot be read.
     pub fn check(plan: &Plan) -> Result<(), ArtifactError> {
-        Self::look(plan).map(drop)
+        Self::look(plan)?;
+        check_writable(&plan.artifacts.directory)
     }
 
     /// The names of the files, and results of earlier runs that may go.
@@ -201,6 +203,23 @@ impl Drop for AtomicFile {
             let _ = fs::remove_file(&self.unfinished);
         }
     }
+}
+
+/// Whether the directory, or the nearest one above it that exists, can take files, as far as that shows without writing one.
+pub(super) fn check_writable(root: &Path) -> Result<(), ArtifactError> {
+    let Some(existing) = root.ancestors().find(|path| path.exists()) else {
+        return Ok(());
+    };
+    // What is no directory has nothing in it, and the kernel says so.
+    let place = if existing.is_dir() {
+        existing.to_owned()
+    } else {
+        existing.join(".")
+    };
+    permissions::may_create_in(&place).map_err(|source| ArtifactError::Unusable {
+        directory: root.to_owned(),
+        source,
+    })
 }
 
 /// Files in the directory that this tool wrote: known names only, so that nothing of a stranger is ever removed.

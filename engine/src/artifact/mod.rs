@@ -48,8 +48,8 @@ pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
 pub use raw::RawLines;
 pub use shared::{
-    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, check, clear,
-    is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
+    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, cells_in, check,
+    clear, is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
 

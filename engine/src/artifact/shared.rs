@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::directory::{AtomicFile, files_in, free_name, remove, results_in};
+use super::directory::{AtomicFile, check_writable, files_in, free_name, remove, results_in};
 use super::error::ArtifactError;
 use super::json;
 use super::names::{JOURNAL_NAME, Names, READY};
@@ -104,7 +104,8 @@ pub fn clear(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), A
 /// # Errors
 /// If there are results and they must stay, or they cannot be found.
 pub fn check(root: &Path, prefix: Option<&str>, overwrite: bool) -> Result<(), ArtifactError> {
-    removable(root, prefix, overwrite, Owner::Suite).map(drop)
+    removable(root, prefix, overwrite, Owner::Suite)?;
+    check_writable(root)
 }
 
 /// The names of the files of this run, and results by directory, parents before children.
@@ -143,6 +144,18 @@ pub(super) fn removable(
         });
     }
     Ok((names, found))
+}
+
+/// Directories of cells in a directory of several runs, whichever attempt they are of.
+///
+/// # Errors
+/// If they cannot be found.
+pub fn cells_in(root: &Path, prefix: Option<&str>) -> Result<Vec<PathBuf>, ArtifactError> {
+    let (_, found) = removable(root, prefix, true, Owner::Suite)?;
+    let directories = found.into_iter().map(|(directory, _)| directory);
+    Ok(directories
+        .filter(|directory| directory != root && directory.join(RUN_CONFIG).is_file())
+        .collect())
 }
 
 /// The directory again, if its run left a journal and no results.

@@ -110,7 +110,7 @@ pub(super) fn failed_runs<'a>(
     let failed = runs.into_iter().filter_map(|run| {
         let reason = match &run.end {
             CellEnd::Succeeded => return None,
-            CellEnd::Failed(reason) => reason.clone(),
+            CellEnd::Failed(reason) | CellEnd::ThresholdMissed(reason) => reason.clone(),
             CellEnd::Interrupted(signal) => format!("interrupted by signal {signal}"),
         };
         let cell = &cells.cells()[run.index];

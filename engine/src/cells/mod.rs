@@ -83,7 +83,7 @@ impl Cells {
         let base = options
             .output_directory
             .clone()
-            .unwrap_or_else(|| plan::artifact_directory(first));
+            .unwrap_or_else(|| plan::artifact_directory(suite.variations.iter().map(|variation| &variation.config)));
         let base = std::path::absolute(&base).map_err(|error| {
             suite.mistake(format!(
                 "cannot resolve the artifact directory {}: {error}",
@@ -341,5 +341,7 @@ fn uuid() -> String {
     )
 }
 
+#[cfg(test)]
+mod flag_effects;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,8 @@ use super::{Cell, Cells};
 use crate::artifact::{self, ArtifactError, RUN_CONFIG};
 use crate::plan::Plan;
 
+/// Digest of the data set's file, under `ringload`.
+pub(super) const DATASET_SHA256: &str = "dataset_sha256";
 /// Statuses of a cell under `ringload`.
 const RUNNING: &str = "running";
 pub(super) const SUCCEEDED: &str = "succeeded";
@@ -47,10 +49,13 @@ fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> V
     let (status, reason) = match end {
         None => (RUNNING, None),
         Some(CellEnd::Succeeded) => (SUCCEEDED, None),
-        Some(CellEnd::Failed(reason)) => (FAILED, Some(reason)),
+        Some(CellEnd::Failed(reason) | CellEnd::ThresholdMissed(reason)) => (FAILED, Some(reason)),
         Some(CellEnd::Interrupted(_)) => (INTERRUPTED, None),
     };
     let mut additions = json!({ "status": status, "plan_hash": plan.fingerprint() });
+    if let Some(file) = &plan.dataset_file {
+        additions[DATASET_SHA256] = json!(file.sha256);
+    }
     if let Some(reason) = reason {
         additions["reason"] = json!(reason);
     }

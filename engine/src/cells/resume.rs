@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::record::SUCCEEDED;
+use super::record::{DATASET_SHA256, SUCCEEDED};
 use super::{Cell, Cells};
 use crate::artifact::RUN_CONFIG;
 use crate::config::Diagnostics;
@@ -36,6 +36,17 @@ pub enum ResumeError {
         /// The first difference, with its key.
         difference: String,
     },
+    /// A cell sent other prompts.
+    #[error(
+        "--resume: the data set file {file} has changed since {} ran; restore it, or choose another directory, or give --overwrite to start over",
+        .directory.display()
+    )]
+    DatasetChanged {
+        /// The cell's directory.
+        directory: PathBuf,
+        /// The file, as the config names it.
+        file: String,
+    },
     /// A file of a cell that says nothing.
     #[error("--resume: {} cannot be read: {reason}; remove the directory of this cell to run it again", .path.display())]
     Unreadable {
@@ -47,6 +58,20 @@ pub enum ResumeError {
     /// A plan that cannot be built, which was possible a moment ago.
     #[error("{0}")]
     Plan(Diagnostics),
+}
+
+impl Cells {
+    /// How many cells an earlier attempt finished, so that a run with `--resume` would keep them.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    pub fn finished(&self) -> Result<usize, ResumeError> {
+        let mut count = 0;
+        for cell in self.cells() {
+            count += usize::from(look(self, cell)? == Earlier::Finished);
+        }
+        Ok(count)
+    }
 }
 
 /// Looks at what is in a cell's directory.
@@ -71,11 +96,11 @@ pub(super) fn look(cells: &Cells, cell: &Cell) -> Result<Earlier, ResumeError> {
     let plan = cells
         .plan_with(cell, cell.seed.or(Some(seed)))
         .map_err(ResumeError::Plan)?;
+    let changed = |difference| ResumeError::Changed {
+        directory: cell.directory.clone(),
+        difference,
+    };
     if before["ringload"]["plan_hash"] != plan.fingerprint().as_str() {
-        let changed = |difference| ResumeError::Changed {
-            directory: cell.directory.clone(),
-            difference,
-        };
         if plan.seed != seed {
             return Err(changed(format!("random_seed was {seed} and is {}", plan.seed)));
         }
@@ -87,6 +112,14 @@ pub(super) fn look(cells: &Cells, cell: &Cell) -> Result<Earlier, ResumeError> {
         }
         let difference = difference("", &was, &is).unwrap_or_else(|| "it was written by another version".into());
         return Err(changed(difference));
+    }
+    if let Some(file) = &plan.dataset_file
+        && before["ringload"][DATASET_SHA256] != file.sha256.as_str()
+    {
+        return Err(ResumeError::DatasetChanged {
+            directory: cell.directory.clone(),
+            file: file.path.clone(),
+        });
     }
     if before["ringload"]["status"] == SUCCEEDED {
         Ok(Earlier::Finished)

@@ -10,6 +10,7 @@ use super::{Cell, Cells, comparison, confidence, record};
 use crate::artifact::{self, ArtifactError};
 use crate::interrupt::Interrupt;
 use crate::run::{self, LiveSnapshot, RunError, RunOptions, RunOutcome};
+use crate::units::counted;
 
 /// How often a pause looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,6 +44,8 @@ pub enum CellEnd {
     Succeeded,
     /// Why not, in one line.
     Failed(String),
+    /// Early, because more requests failed than `failed_request_threshold` allows: which phase, in one line.
+    ThresholdMissed(String),
     /// By this signal.
     Interrupted(i32),
 }
@@ -71,6 +74,10 @@ pub struct CellsOutcome {
     pub interrupted: Option<i32>,
     /// Why the suite as a whole failed, in one line; `None`: it did not.
     pub failure: Option<String>,
+    /// The first cell that missed its `failed_request_threshold`, in one line.
+    pub threshold_missed: Option<String>,
+    /// Directories of cells that an earlier attempt with other values left: in no aggregate.
+    pub strangers: Vec<PathBuf>,
     /// The best variations and the Pareto front, as the comparison has them; `None` without a sweep or a success.
     pub comparison: Option<Value>,
 }
@@ -138,7 +145,15 @@ pub fn run(
         previous: None,
     };
     let interrupted = sequence.run(&earlier, watch)?;
-    Ok(conclude(cells, sequence.reports, interrupted))
+    let strangers = if options.resume { strangers(cells)? } else { Vec::new() };
+    Ok(conclude(cells, sequence.reports, interrupted, strangers))
+}
+
+/// Directories of cells that are none of this suite.
+fn strangers(cells: &Cells) -> Result<Vec<PathBuf>, ArtifactError> {
+    let mut found = artifact::cells_in(cells.directory(), cells.prefix())?;
+    found.retain(|directory| cells.cells().iter().all(|cell| cell.directory != *directory));
+    Ok(found)
 }
 
 struct Sequence<'a> {
@@ -182,7 +197,7 @@ impl Sequence<'_> {
             let failed = self
                 .reports
                 .iter()
-                .filter(|report| matches!(report.end, CellEnd::Failed(_)));
+                .filter(|report| matches!(report.end, CellEnd::Failed(_) | CellEnd::ThresholdMissed(_)));
             let limit = self.cells.suite.failure_policy.max_failures;
             if limit.is_some_and(|limit| failed.count() >= limit as usize) {
                 break;
@@ -284,14 +299,14 @@ impl Sequence<'_> {
 }
 
 fn end_of(outcome: &RunOutcome) -> CellEnd {
-    let reason = outcome.failure.as_ref().or(outcome.threshold_missed.as_ref());
-    match (outcome.interrupted, reason) {
-        (Some(signal), _) => CellEnd::Interrupted(signal),
-        (None, Some(reason)) => CellEnd::Failed(reason.clone()),
-        (None, None) if outcome.report.aggregate.counts.succeeded == 0 => {
+    match (outcome.interrupted, &outcome.failure, &outcome.threshold_missed) {
+        (Some(signal), ..) => CellEnd::Interrupted(signal),
+        (None, Some(reason), _) => CellEnd::Failed(reason.clone()),
+        (None, None, Some(reason)) => CellEnd::ThresholdMissed(reason.clone()),
+        (None, None, None) if outcome.report.aggregate.counts.succeeded == 0 => {
             CellEnd::Failed("no request succeeded".into())
         }
-        (None, None) => CellEnd::Succeeded,
+        (None, None, None) => CellEnd::Succeeded,
     }
 }
 
@@ -310,7 +325,12 @@ fn wait(pause: Duration, interrupt: &Interrupt) {
 /// Successful cells that make a suite of several a success.
 const ENOUGH: usize = 2;
 
-fn conclude(cells: &Cells, reports: Vec<CellReport>, interrupted: Option<i32>) -> CellsOutcome {
+fn conclude(
+    cells: &Cells,
+    reports: Vec<CellReport>,
+    interrupted: Option<i32>,
+    strangers: Vec<PathBuf>,
+) -> CellsOutcome {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     let mut note = |written: Vec<Result<PathBuf, ArtifactError>>| {
@@ -331,21 +351,52 @@ fn conclude(cells: &Cells, reports: Vec<CellReport>, interrupted: Option<i32>) -
     if let Some(comparison) = &comparison {
         note(comparison.write(cells));
     }
-    let total = cells.cells().len();
-    let succeeded = reports.iter().filter(|report| report.end == CellEnd::Succeeded).count();
-    let too_few = (succeeded < total.min(ENOUGH)).then(|| {
-        let first = reports.iter().find_map(|report| match &report.end {
-            CellEnd::Failed(reason) => Some(format!("; {}: {reason}", cells.cells()[report.index].name)),
-            _ => None,
-        });
-        format!("{succeeded} of {total} cells succeeded{}", first.unwrap_or_default())
-    });
-    let reasons: Vec<String> = too_few.into_iter().chain(problems).collect();
+    let shortage = Shortage::of(cells, &reports);
+    let reasons: Vec<String> = shortage.failure.into_iter().chain(problems).collect();
     CellsOutcome {
         reports,
         files,
         interrupted,
         failure: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        threshold_missed: shortage.threshold_missed,
+        strangers,
         comparison: comparison.map(|comparison| comparison.summary()),
+    }
+}
+
+/// What keeps a suite from being a success, in one line each. A threshold that was missed is the weaker reason: the run did what the config says.
+struct Shortage {
+    /// Too few successes, and not for thresholds alone.
+    failure: Option<String>,
+    threshold_missed: Option<String>,
+}
+
+impl Shortage {
+    fn of(cells: &Cells, reports: &[CellReport]) -> Self {
+        let total = cells.cells().len();
+        let succeeded = reports.iter().filter(|report| report.end == CellEnd::Succeeded).count();
+        let told = |report: &CellReport, reason: &str| {
+            let (name, total) = (&cells.cells()[report.index].name, counted(total, "cell"));
+            format!("{succeeded} of {total} succeeded; {name}: {reason}")
+        };
+        let failed = reports.iter().find_map(|report| match &report.end {
+            CellEnd::Failed(reason) => Some(told(report, reason)),
+            _ => None,
+        });
+        let threshold_missed = reports.iter().find_map(|report| match &report.end {
+            CellEnd::ThresholdMissed(reason) => Some(told(report, reason)),
+            _ => None,
+        });
+        let is_enough = succeeded >= total.min(ENOUGH);
+        let failure = match (failed, &threshold_missed) {
+            _ if is_enough => None,
+            (Some(failed), _) => Some(failed),
+            (None, Some(_)) => None,
+            (None, None) => Some(format!("{succeeded} of {} succeeded", counted(total, "cell"))),
+        };
+        Self {
+            failure,
+            threshold_missed,
+        }
     }
 }

@@ -112,3 +112,40 @@ fn a_flag_and_a_sweep_of_the_same_thing_exclude_each_other() {
         "{refused}"
     );
 }
+
+#[test]
+fn the_directory_of_a_sweep_is_named_after_what_its_cells_have_in_common() {
+    let text = BODY
+        .replace("HOOK", "")
+        .replace("SEAMLESS", "")
+        .replace("  artifacts: {dir: /d}\n", "")
+        .replace(
+            "type: concurrency, requests: 4",
+            "type: poisson, rate: 20, concurrency: 3, requests: 4",
+        );
+    for (sweep, name) in [
+        ("phases.p1.concurrency: [1, 4]", "m-openai-chat-request_rate20.0"),
+        ("phases.p1.rate: [1, 4]", "m-openai-chat-concurrency3"),
+        ("phases.p1.rate: [1, 4], phases.p1.concurrency: [1, 4]", "m-openai-chat"),
+        (
+            "phases.p1.requests: [1, 4]",
+            "m-openai-chat-concurrency3-request_rate20.0",
+        ),
+        (
+            "endpoint.type: [chat, completions]",
+            "m-openai-concurrency3-request_rate20.0",
+        ),
+    ] {
+        let text = format!("sweep: {{type: grid, parameters: {{{sweep}}}}}\n{text}");
+        let suite =
+            parse_suite("f.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{sweep}: {mistakes}"));
+        let cells = Cells::prepare(suite, BuildOptions::default()).expect("good plans");
+        let directory = cells.directory();
+        assert_eq!(
+            directory.file_name().and_then(|name| name.to_str()),
+            Some(name),
+            "{sweep}"
+        );
+        assert!(cells.cells().iter().all(|cell| cell.directory.starts_with(directory)));
+    }
+}

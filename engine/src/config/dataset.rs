@@ -78,8 +78,8 @@ pub enum Length {
     Normal {
         /// Mean of the counts.
         mean: f64,
-        /// Standard deviation of the counts.
-        stddev: f64,
+        /// Standard deviation of the counts; none is 0.
+        stddev: Option<f64>,
     },
 }
 
@@ -148,7 +148,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
     };
     let file = match kind {
         Some(Kind::File) => {
-            for key in ["isl", "prompts", "rankings"] {
+            for key in ["isl", "prompts", "rankings", "turns", "turn_delay", "turn_delay_ratio"] {
                 if section.field(key).is_some() {
                     section.report(
                         key,
@@ -235,7 +235,7 @@ fn suits(
     let kind = endpoint.as_str();
     let several = |turns: Length| match turns {
         Length::Fixed(turns) => turns > 1,
-        Length::Normal { mean, stddev } => mean > 1.0 || stddev > 0.0,
+        Length::Normal { mean, stddev } => mean > 1.0 || stddev.is_some_and(|stddev| stddev > 0.0),
     };
     if !endpoint.carries_history() && turns.is_some_and(several) {
         section.report(
@@ -322,10 +322,13 @@ fn length(field: &Field<'_>, max: u32) -> Option<Length> {
                 max: f64::from(max),
                 ..Bounds::NOT_NEGATIVE
             };
-            let stddev = stddev.map_or(Some(0.0), |field| field.float(limits));
+            let stddev = stddev.map(|field| field.float(limits));
             Some(Length::Normal {
                 mean: mean?.float(limits)?,
-                stddev: stddev?,
+                stddev: match stddev {
+                    Some(stddev) => Some(stddev?),
+                    None => None,
+                },
             })
         }
     }

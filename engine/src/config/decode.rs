@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::diagnostic::{Sink, quote, visible};
 use super::scalar::{self, Fault, Number};
 use super::schema::{Schema, nearest, snake_case};
-use super::secret::{REDACTED, is_secret_path, redact_url};
+use super::secret::{REDACTED, is_secret_path, redact_refused};
 use super::tree::{Entry, Node, Position, Scalar, Style, Value};
 
 /// A value of the file with its name.
@@ -148,7 +148,7 @@ impl<'t> Field<'t> {
             Value::Scalar(_) if self.node.is_null() => "null".to_owned(),
             Value::Scalar(_) if is_secret_path(&self.path) => REDACTED.to_owned(),
             Value::Scalar(scalar) if scalar.text.is_empty() => "an empty text".to_owned(),
-            Value::Scalar(scalar) => quote(&redact_url(&scalar.text)),
+            Value::Scalar(scalar) => quote(&redact_refused(&scalar.text)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use super::flags::in_words_of_flags;
+use super::flags::{COMMAND_LINE, Flags, causes, in_words_of_flags};
 use super::secrets::{Secrets, boundary_before};
 use super::source::Excerpts;
 pub(crate) use super::source::Source;
@@ -30,6 +30,8 @@ pub struct Diagnostic {
 pub struct Diagnostics {
     source: Arc<Source>,
     list: Vec<Diagnostic>,
+    /// For each mistake, the flags that it comes from though it shows elsewhere; empty while nobody has looked.
+    causes: Vec<Vec<Position>>,
 }
 
 /// Most mistakes that are kept: nobody reads more, and a file made to explode could have as many as it has values.
@@ -52,7 +54,11 @@ impl Diagnostics {
         }
         list.sort_by_key(|mistake| (mistake.line, mistake.column));
         list.dedup();
-        Self { source, list }
+        Self {
+            source,
+            list,
+            causes: Vec::new(),
+        }
     }
 
     /// The mistakes of another file that the config names. Nothing of it is shown: it may be large, and its lines are long.
@@ -84,6 +90,13 @@ impl Diagnostics {
         self
     }
 
+    /// Names the flags that mistakes at other places come from: those without which everything else does not have them. `again` reads everything with
+    /// other flags.
+    pub fn blame(mut self, flags: &Flags, again: &dyn Fn(&Flags) -> Result<(), Self>) -> Self {
+        self.causes = causes(&self.list, flags, again);
+        self
+    }
+
     /// The mistakes in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
@@ -109,7 +122,7 @@ impl Diagnostics {
     pub fn render(&self, with_excerpt: bool) -> String {
         let mut excerpts = with_excerpt.then(|| Excerpts::of(&self.source));
         let mut text = String::new();
-        for diagnostic in &self.list {
+        for (index, diagnostic) in self.list.iter().enumerate() {
             let Diagnostic {
                 line,
                 column,
@@ -123,6 +136,20 @@ impl Diagnostics {
             if let Some(flag) = at.flag() {
                 text.push_str(&format!("{flag}: {}\n", in_words_of_flags(at, message)));
                 continue;
+            }
+            let causes = self.causes.get(index).map_or(&[][..], Vec::as_slice);
+            let flags: Vec<String> = causes.iter().filter_map(|at| at.flag()).collect();
+            // Without a file nothing but flags was written.
+            if let (Some(&cause), true) = (causes.first(), self.source.file() == COMMAND_LINE) {
+                text.push_str(&format!(
+                    "{}: {}\n",
+                    flags.join(", "),
+                    in_words_of_flags(cause, message)
+                ));
+                continue;
+            }
+            if !flags.is_empty() {
+                text.push_str(&format!("{} over ", flags.join(", ")));
             }
             text.push_str(self.source.file());
             if *line > 0 {

@@ -60,6 +60,8 @@ pub struct Address {
     pub url: Url,
     /// As written, with a scheme.
     pub text: String,
+    /// Whether a flag wrote it.
+    pub is_of_flag: bool,
 }
 
 /// What becomes of a connection whose request has ended.
@@ -263,7 +265,11 @@ pub(super) fn address(field: &Field<'_>) -> Option<Address> {
         Ok(url) => {
             let scheme = if text.contains("://") { "" } else { "http://" };
             let text = format!("{scheme}{text}");
-            Some(Address { url, text })
+            Some(Address {
+                url,
+                text,
+                is_of_flag: field.node.start.flag().is_some(),
+            })
         }
         Err(fault) => {
             field.report(format!("found {}; {fault}", field.found()));

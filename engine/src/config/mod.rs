@@ -132,6 +132,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether no file was written: flags say everything.
+    pub(crate) fn is_of_flags(&self) -> bool {
+        self.source.file() == flags::COMMAND_LINE
+    }
+
     /// A mistake that shows only when the values are put together.
     pub(crate) fn mistake(&self, at: Position, path: &str, message: String) -> Diagnostics {
         let diagnostic = Diagnostic {

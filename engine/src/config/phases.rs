@@ -453,7 +453,11 @@ fn user_centric(section: &Section<'_>) -> Option<PhaseType> {
             && count < users.into()
         {
             field.report(format!(
-                "{count} {key} end the phase before all {users} users have begun; allowed: at least {users}"
+                "{} before all {users} users have begun; allowed: at least {users}",
+                match count {
+                    1 => format!("1 {} ends the phase", key.trim_end_matches('s')),
+                    _ => format!("{count} {key} end the phase"),
+                }
             ));
         }
     }

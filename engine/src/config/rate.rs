@@ -9,6 +9,8 @@ use super::decode::{Bounds, Field, Section};
 use super::schema::{RATE_POINT, RATE_SERIES};
 use super::tree::Value;
 
+use crate::units::counted;
+
 /// Requests per second. Beyond one request per nanosecond the clock has no different times left to give.
 pub(super) const QPS: Bounds = Bounds {
     max: 1e9,
@@ -162,8 +164,10 @@ fn read(path: &str) -> Result<Vec<RatePoint>, String> {
 fn check_count(count: usize) -> Result<(), String> {
     match count {
         2..=MAX_POINTS => Ok(()),
-        1 => Err(format!("found 1 point; allowed: from 2 to {MAX_POINTS}")),
-        _ => Err(format!("found {count} points; allowed: from 2 to {MAX_POINTS}")),
+        _ => Err(format!(
+            "found {}; allowed: from 2 to {MAX_POINTS}",
+            counted(count, "point")
+        )),
     }
 }
 

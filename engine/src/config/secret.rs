@@ -116,9 +116,35 @@ pub fn redact_url(url: &str) -> String {
     shown
 }
 
+/// A text that was refused, or stands beside one that was: what looks like an address or a path may have been taken apart wrongly, so all that can
+/// hold a secret in one is masked, also what a well-formed address would show. Other texts stay as they are.
+pub(super) fn redact_refused(text: &str) -> String {
+    let start = match text.find("://") {
+        Some(at) => at + "://".len(),
+        None if text.starts_with('/') || text.contains('@') => 0,
+        None => return redact_url(text),
+    };
+    let (scheme, rest) = text.split_at(start);
+    // A password may hold `/`, `?`, `#` and `@`, written by whoever forgot to encode it.
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => (format!("{REDACTED}@"), rest),
+        None => (String::new(), rest),
+    };
+    match rest.find(['?', '#']) {
+        Some(at) => format!("{scheme}{user}{}{REDACTED}", &rest[..=at]),
+        None => format!("{scheme}{user}{rest}"),
+    }
+}
+
 /// Whether a text is a URL with something to hide.
 pub(super) fn is_secret_url(text: &str) -> bool {
     (text.contains('@') || text.contains('?')) && redact_url(text) != text
+}
+
+/// Whether a text is a URL that no line of the file shows: well-formed or not, a secret may be in it.
+fn is_suspicious_url(text: &str) -> bool {
+    let address = text.split_once("://").map(|(_, address)| address);
+    address.is_some_and(|address| address.contains(['@', '#', '?']))
 }
 
 /// Whether a line of a file that could not be parsed may hold a credential. Rather too often than once too little.
@@ -162,7 +188,9 @@ fn collect_masks(node: &Node, path: &str, found: &mut Vec<String>) {
 
 fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
     match &node.value {
-        Value::Scalar(scalar) if secret || is_secret_url(&scalar.text) => found.push((node.start, node.end)),
+        Value::Scalar(scalar) if secret || is_secret_url(&scalar.text) || is_suspicious_url(&scalar.text) => {
+            found.push((node.start, node.end));
+        }
         Value::Faulty if secret => found.push((node.start, node.end)),
         Value::Scalar(_) | Value::Faulty => {}
         Value::Sequence(items) => items.iter().for_each(|item| collect(item, secret, found)),
@@ -239,5 +267,28 @@ mod tests {
         );
         assert_eq!(redact_url("http://h/a@b"), "http://h/a@b");
         assert_eq!(redact_url("http://u:p@ss@h"), "http://<redacted>@h");
+    }
+
+    #[test]
+    fn a_refused_address_shows_nothing_that_could_be_a_secret() {
+        for (text, shown) in [
+            ("http://u:hunter2@h:0/x", "http://<redacted>@h:0/x"),
+            ("http://u:hun/ter2@h", "http://<redacted>@h"),
+            ("http://u:hun#ter2@h", "http://<redacted>@h"),
+            ("http://u:hun?ter2@h", "http://<redacted>@h"),
+            ("http://u:hun@ter2@h", "http://<redacted>@h"),
+            ("ftp://u:hunter2@h", "ftp://<redacted>@h"),
+            ("u:hunter2@h:0", "<redacted>@h:0"),
+            ("http://h/#hunter2", "http://h/#<redacted>"),
+            ("http://h/a#access_token=hunter2", "http://h/a#<redacted>"),
+            ("http://h/a?x=hunter2#f", "http://h/a?<redacted>"),
+            ("/reset#hunter2", "/reset#<redacted>"),
+            ("/reset?t=hunter2", "/reset?<redacted>"),
+            ("//hunter2@h/x", "<redacted>@h/x"),
+            ("http://h:0/v1", "http://h:0/v1"),
+            ("what? #1", "what? #1"),
+        ] {
+            assert_eq!(redact_refused(text), shown);
+        }
     }
 }

@@ -20,6 +20,8 @@ use super::sweep::{self, Draft, Sweep};
 use super::tree::{Node, Position};
 use super::{Body, Config, Input, parse, secret, template};
 
+use crate::units::counted;
+
 /// A whole file, free of mistakes.
 #[derive(Debug, Clone)]
 pub struct Suite {
@@ -68,9 +70,9 @@ impl Suite {
             return Ok(self.variations.swap_remove(0).config);
         }
         let message = format!(
-            "found {} variations of {} runs each; allowed here: one run",
-            self.variations.len(),
-            self.multi_run.num_runs
+            "found {} of {} each; allowed here: one run",
+            counted(self.variations.len(), "variation"),
+            counted(self.multi_run.num_runs, "run")
         );
         let at = self.several_at.unwrap_or(Position::START);
         Err(Diagnostics::new(self.source, vec![diagnostic(at, "", message)]))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// A control call by its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub enum HookError {
         status: u16,
     },
     /// The budget for attempts is spent.
-    #[error("gave up after {attempts} attempts in {elapsed}: {last}")]
+    #[error("gave up after {} in {elapsed}: {last}", counted(*attempts, "attempt"))]
     GaveUp {
         /// Attempts made.
         attempts: u32,

@@ -7,13 +7,13 @@ use super::sender::{Ask, Refusal, Sender};
 use crate::clock;
 use crate::plan::{ProbeTarget, ReadinessMode, ReadinessPlan};
 use crate::tls::TlsClient;
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// A model that was not served in time, or whose server cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "model '{model}' at {origin} is not ready after {waited} ({}): {last}; start the server, or raise wait_for_model_timeout",
-    counted(*.probes)
+    counted(*.probes, "probe")
 )]
 pub struct NotReady {
     /// The model.
@@ -26,13 +26,6 @@ pub struct NotReady {
     pub probes: u32,
     /// What the last probe came to.
     pub last: String,
-}
-
-fn counted(probes: u32) -> String {
-    match probes {
-        1 => "1 probe".to_owned(),
-        probes => format!("{probes} probes"),
-    }
 }
 
 /// Why a probe says no.

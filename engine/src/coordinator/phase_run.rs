@@ -6,7 +6,7 @@ use super::limit_ramp::LimitRamp;
 use super::silence::Silence;
 use super::stream::{Purpose, Stream};
 use crate::plan::{AdaptivePlan, ControlVariable, DrainRule, PhasePlan};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
 const STALL_CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -375,10 +375,11 @@ impl PhaseRun {
         let ratio = failed as f64 / answered as f64;
         (answered >= fewest && ratio > threshold).then(|| {
             format!(
-                "{} phase {}: {failed} of {answered} requests failed, a ratio of {ratio:.3} above failed_request_threshold {threshold}; \
+                "{} phase {}: {failed} of {} failed, a ratio of {ratio:.3} above failed_request_threshold {threshold}; \
                  the run was ended",
                 self.plan.kind.as_str(),
-                self.plan.name
+                self.plan.name,
+                counted(answered, "request")
             )
         })
     }

@@ -19,8 +19,8 @@ pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
 pub use conversation::{Conversation, Turn, Written};
 pub use delay::DelayDistribution;
 pub use file::{
-    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, read_bytes,
-    read_file, read_records,
+    Content, FileContents, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session,
+    read_bytes, read_file, read_records,
 };
 pub use length::LengthDistribution;
 pub use rankings::SyntheticRankings;

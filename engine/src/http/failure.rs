@@ -10,6 +10,9 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 4096;
 /// Longest excerpt of a header field or of an unreadable body inside a message.
 const MAX_EXCERPT_BYTES: usize = 512;
 
+/// Longest beginning of a body that has no form to name.
+const KIND_BYTES: usize = 60;
+
 /// Code of an error inside a successful response that names none of its own.
 const UNNAMED_ERROR_CODE: u16 = 502;
 
@@ -131,10 +134,45 @@ impl ResponseFailure {
         }
     }
 
+    /// A success body in JSON without the content that is `wanted`, which says what a body with it is like.
+    pub(super) fn other_answer(wanted: &str, body: &[u8]) -> Self {
+        Self::plain(FailureKind::NoContent, format!("{wanted}; found {}", form_of(body)))
+    }
+
     /// A success body that is not JSON.
     pub(super) fn invalid_body(body: &[u8]) -> Self {
         let message = format!("response body is not JSON: '{}'", excerpt(body));
         Self::plain(FailureKind::InvalidBody, message)
+    }
+}
+
+/// Longest body whose form is looked at: what is longer is named by its beginning.
+const MAX_FORM_BYTES: usize = 64 << 10;
+
+/// Names of an object's keys that a message shows.
+const KEYS_SHOWN: usize = 6;
+
+/// What kind of JSON a body is: the same words for all bodies of a kind, so that they are counted as one error.
+fn form_of(body: &[u8]) -> String {
+    let value = match body.len() {
+        ..=MAX_FORM_BYTES => serde_json::from_slice(body).unwrap_or(Value::Null),
+        _ => Value::Null,
+    };
+    match &value {
+        Value::Object(object) => {
+            let named = ["object", "type"].into_iter().find_map(|key| object.get(key)?.as_str());
+            if let Some(name) = named {
+                return format!("an object of the kind '{}'", excerpt(name.as_bytes()));
+            }
+            let keys: Vec<&str> = object.keys().take(KEYS_SHOWN).map(String::as_str).collect();
+            match keys.len() {
+                0 => "an empty object".to_owned(),
+                _ => format!("an object with the keys {}", excerpt(keys.join(", ").as_bytes())),
+            }
+        }
+        Value::Array(items) if items.is_empty() => "an empty list".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        _ => format!("'{}'", text_of(body, KIND_BYTES)),
     }
 }
 
@@ -297,5 +335,11 @@ mod tests {
         let failure = ResponseFailure::error_member(format!("\"{}\"", "語".repeat(2000)).as_bytes());
         assert_eq!(failure.message.len(), 4095);
         assert!(ResponseFailure::invalid_body(&[b'<'; 100_000]).message.len() < 600);
+        for body in [
+            format!("{{\"data\":\"{}\"}}", "x".repeat(1 << 20)),
+            format!("{{\"{}\":1}}", "k".repeat(1 << 15)),
+        ] {
+            assert!(ResponseFailure::other_answer("wanted", body.as_bytes()).message.len() < 600);
+        }
     }
 }

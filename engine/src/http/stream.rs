@@ -106,23 +106,20 @@ impl AnswerState {
         self.add(facts.signs(), feed);
         self.keep(facts.text.unwrap_or_default());
         self.usage = facts.usage.unwrap_or(self.usage);
-        (!facts.content).then(|| ResponseFailure::plain(FailureKind::NoContent, self.protocol.no_answer()))
+        (!facts.content).then(|| ResponseFailure::other_answer(self.protocol.no_answer(), body))
     }
 
     /// Judges a stream that ended cleanly; answers why it is a failure.
     pub(super) fn verdict(&self) -> Option<ResponseFailure> {
         if !self.finished && !self.done {
-            return Some(ResponseFailure::plain(
-                FailureKind::TruncatedStream,
-                self.protocol.truncated_stream(),
-            ));
+            let mut failure = ResponseFailure::plain(FailureKind::TruncatedStream, self.protocol.truncated_stream());
+            // It may be whole, and of another API.
+            if let (Some(events), false) = (self.protocol.events(), self.content) {
+                failure.add_note(&format!("(no event carried content as events of {events} do)"));
+            }
+            return Some(failure);
         }
-        (!self.content).then(|| {
-            ResponseFailure::plain(
-                FailureKind::NoContent,
-                "no token received: no event of the stream carried content",
-            )
-        })
+        (!self.content).then(|| ResponseFailure::plain(FailureKind::NoContent, self.protocol.silent_stream()))
     }
 
     /// Appends a piece of the answer's text, if anyone wants it.

@@ -2,7 +2,7 @@
 
 use super::{Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan};
 use crate::config::Config;
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// Grace periods up to this long are not worth a word.
 const LONG_GRACE: Nanos = Nanos::from_secs(60);
@@ -29,14 +29,16 @@ fn advise_phase(phase: &PhasePlan) -> Vec<String> {
         && !matches!(phase.arrival, Arrival::FixedSchedule(_))
     {
         advice.push(format!(
-            "phase {name}: concurrency {concurrency} can never be reached with {requests} requests; raise requests to at least {concurrency}"
+            "phase {name}: concurrency {concurrency} can never be reached with {}; raise requests to at least {concurrency}",
+            counted(requests, "request")
         ));
     }
     if let (Some(concurrency), Some(sessions)) = (phase.concurrency, phase.stop.sessions)
         && u64::from(concurrency.get()) > sessions
     {
         advice.push(format!(
-            "phase {name}: concurrency {concurrency} can never be reached with {sessions} sessions; raise sessions to at least {concurrency}"
+            "phase {name}: concurrency {concurrency} can never be reached with {}; raise sessions to at least {concurrency}",
+            counted(sessions, "session")
         ));
     }
     if phase.stop.requests.is_none() && phase.stop.sessions.is_none() && phase.stop.duration.is_none() {

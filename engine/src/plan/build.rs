@@ -103,6 +103,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs)?;
+    let dataset_file = dataset.file.clone();
     let requests = dataset.render();
     let endpoint = &config.endpoint;
     Ok(Plan {
@@ -133,6 +134,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             targets: settings.targets,
         },
         requests,
+        dataset_file,
         phases,
         readiness,
         hooks: hooks(config),

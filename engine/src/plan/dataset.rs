@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
-use super::{Conversations, NoSchedule, RequestImages, Schedule, Window};
+use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
-    DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
-    Sampler, Sampling, Session, Synthetic, SyntheticRankings, read_file, read_records,
+    DEFAULT_BLOCK_SIZE, DelayDistribution, FileContents, FileConversations, FileError, FileFormat, FileOptions,
+    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, read_file, read_records,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -30,6 +30,8 @@ pub(super) struct Dataset<'a> {
     seed: u64,
     /// The first conversation without a timestamp, in words.
     pub(super) untimed: Option<String>,
+    /// The file that it comes from.
+    pub(super) file: Option<DatasetFile>,
 }
 
 /// Draws from a pool of texts.
@@ -97,7 +99,7 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
     let written = &config.dataset;
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
-    let mut pool = None;
+    let (mut pool, mut source) = (None, None);
     let (draft, untimed) = match &written.file {
         None if inputs.kind.ranks() => {
             let rankings = written.rankings;
@@ -133,7 +135,8 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
             (Draft::synthetic(inputs, dataset)?, Some(UNTIMED.to_owned()))
         }
         Some(file) => {
-            let sessions = sessions(config, file)?;
+            let (sessions, read) = sessions(config, file)?;
+            source = read;
             let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
             let untimed = if is_pool(file) {
                 pool = Some(Pool {
@@ -159,13 +162,18 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
         sampling,
         seed,
         untimed,
+        file: source,
     })
 }
 
 fn length(length: config::Length) -> LengthDistribution {
     match length {
         config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
-        config::Length::Normal { mean, stddev } => LengthDistribution::Normal { mean, stddev },
+        config::Length::Normal { mean, stddev } => match stddev.unwrap_or(0.0) {
+            // Nothing is drawn, so that a mean alone gives the prompts of a number alone. What is no length is refused as such.
+            0.0 if mean.is_finite() && mean >= 0.0 => LengthDistribution::Fixed((mean.ceil() as u32).max(1)),
+            stddev => LengthDistribution::Normal { mean, stddev },
+        },
     }
 }
 
@@ -179,7 +187,7 @@ fn is_pool(file: &config::FileDataset) -> bool {
 }
 
 /// The sessions that a file or the config itself brings: as many as are asked for, but of a pool all.
-fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>, NoDataset> {
+fn sessions(config: &Config, file: &config::FileDataset) -> Result<(Vec<Session>, Option<DatasetFile>), NoDataset> {
     let options = FileOptions {
         format: match file.format.unwrap_or_default() {
             config::FileFormat::SingleTurn => FileFormat::SingleTurn,
@@ -189,20 +197,30 @@ fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>,
         },
         block_size: block_size(file),
     };
-    let sessions = match &file.origin {
-        FileOrigin::Path { path, at } => {
-            read_file(Path::new(path), options).map_err(|error| in_file(config, path, *at, error))
-        }
+    let read = match &file.origin {
+        FileOrigin::Path { path, at } => match read_file(Path::new(path), options) {
+            Ok(FileContents { sessions, sha256 }) => Ok((
+                sessions,
+                Some(DatasetFile {
+                    path: path.clone(),
+                    sha256,
+                }),
+            )),
+            Err(error) => Err(in_file(config, path, *at, error)),
+        },
         FileOrigin::Records(records) => {
             let (places, texts): (Vec<Position>, Vec<String>) = records.iter().cloned().unzip();
-            read_records(&texts, options).map_err(|error| in_config(config, &places, error))
+            match read_records(&texts, options) {
+                Ok(sessions) => Ok((sessions, None)),
+                Err(error) => Err(in_config(config, &places, error)),
+            }
         }
     };
-    let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
+    let (mut sessions, source) = read.map_err(NoDataset::Mistakes)?;
     if let (Some(entries), false) = (config.dataset.entries, is_pool(file)) {
         sessions.truncate(entries as usize);
     }
-    Ok(sessions)
+    Ok((sessions, source))
 }
 
 /// Where the first turn of a session stands that should have a timestamp.

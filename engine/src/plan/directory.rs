@@ -25,16 +25,39 @@ const KNOWN_SUFFIXES: [&str; 13] = [
 ];
 
 /// The directory of the config, or one named after model, API and load: `artifacts/<model>-openai-<type>-<stimulus>`.
-pub fn of(config: &Config) -> PathBuf {
-    match &config.artifacts.dir {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from("artifacts").join(format!(
-            "{}-openai-{}-{}",
-            model(config),
-            config.endpoint.kind.unwrap_or_default().as_str(),
-            stimulus(config)
-        )),
+pub(super) fn of(config: &Config) -> PathBuf {
+    of_all([config])
+}
+
+/// The directory that the variations of a sweep have in common. A part of its name in which they differ is left out: the value of the first one
+/// would be taken for that of all. Of several directories that are written the first one counts.
+///
+/// # Panics
+/// If there is no variation.
+pub fn of_all<'c>(configs: impl IntoIterator<Item = &'c Config>) -> PathBuf {
+    let mut configs = configs.into_iter();
+    let first = configs.next().expect("a sweep has a variation");
+    if let Some(dir) = &first.artifacts.dir {
+        return PathBuf::from(dir);
     }
+    let mut name = parts(first);
+    for other in configs {
+        let other = parts(other);
+        name.retain(|part| other.contains(part));
+    }
+    let name: Vec<String> = name.into_iter().map(|(_, text)| text).collect();
+    PathBuf::from("artifacts").join(name.join("-"))
+}
+
+/// What a name is made of, in order: what each part is about, and its text.
+fn parts(config: &Config) -> Vec<(&'static str, String)> {
+    let mut parts = vec![
+        ("model", model(config)),
+        ("family", "openai".to_owned()),
+        ("type", config.endpoint.kind.unwrap_or_default().as_str().to_owned()),
+    ];
+    parts.extend(stimulus(config));
+    parts
 }
 
 /// The first model as part of a file name.
@@ -50,17 +73,19 @@ fn model(config: &Config) -> String {
 }
 
 /// The load of the first measured phase.
-fn stimulus(config: &Config) -> String {
+fn stimulus(config: &Config) -> Vec<(&'static str, String)> {
     let first = config.phases.iter().find(|phase| phase.kind == PhaseKind::Profiling);
     let phase = first.expect("a config without mistakes has a profiling phase");
     if matches!(phase.load, PhaseType::FixedSchedule(_)) {
-        return "fixed_schedule".to_owned();
+        return vec![("load", "fixed_schedule".to_owned())];
     }
-    let concurrency = phase.concurrency.map(|concurrency| format!("concurrency{concurrency}"));
+    let concurrency = phase
+        .concurrency
+        .map(|concurrency| ("concurrency", format!("concurrency{concurrency}")));
     // Debug formatting keeps the fraction of whole rates, as in request_rate20.0. A series is named after its first rate.
     let rate = phase.load.rate().map(Rate::first);
-    let rate = rate.map(|rate| format!("request_rate{rate:?}"));
-    concurrency.into_iter().chain(rate).collect::<Vec<_>>().join("-")
+    let rate = rate.map(|rate| ("rate", format!("request_rate{rate:?}")));
+    concurrency.into_iter().chain(rate).collect()
 }
 
 /// A prefix without the ending of an export.

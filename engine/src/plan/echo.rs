@@ -85,7 +85,7 @@ fn seconds(seconds: f64) -> Value {
 }
 
 fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
-    let url = |Address { url, text }: &Address| match replacement {
+    let url = |Address { url, text, .. }: &Address| match replacement {
         Some(server) if *server != TargetParts::of(url) => {
             let query = url.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
             redact_url(&format!("{}{}{query}", server.origin(), url.path))
@@ -164,7 +164,9 @@ fn server_profiler(hook: &ServerProfiler) -> Value {
 fn dataset(dataset: &Dataset) -> Value {
     let length = |length: Length| match length {
         Length::Fixed(tokens) => json!({ "value": f64::from(tokens) }),
-        Length::Normal { mean, stddev } => json!({ "mean": mean, "stddev": stddev }),
+        Length::Normal { mean, stddev } => {
+            set_fields([("mean", Some(json!(mean))), ("stddev", stddev.map(Value::from))])
+        }
     };
     let file = dataset.file.as_ref();
     let (path, records) = match file.map(|file| &file.origin) {

@@ -32,7 +32,7 @@ pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, Outline, build, check};
 pub use conversations::Conversations;
-pub use directory::of as artifact_directory;
+pub use directory::of_all as artifact_directory;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
 };
@@ -66,6 +66,8 @@ pub struct Plan {
     pub endpoint: EndpointPlan,
     /// The request bytes of every dataset entry.
     pub requests: RequestImages,
+    /// The file that they were made of; `None` if there is none.
+    pub dataset_file: Option<DatasetFile>,
     /// The workflow, in order. Never empty; at least one profiling phase.
     pub phases: Vec<PhasePlan>,
     /// How to wait for the server before anything else; `None` does not.
@@ -89,8 +91,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A digest of what will be measured: the config without the places of its artifacts, and the seed. Two runs with the same one may be
-    /// taken for each other. Secrets are not part of it, because `input_config` has none.
+    /// A digest of what will be measured: the config without the places of its artifacts, and the seed. Two runs with the same one, and the same
+    /// [`DatasetFile`], may be taken for each other. Secrets are not part of it, because `input_config` has none.
     pub fn fingerprint(&self) -> String {
         let mut config = self.input_config.clone();
         if let Value::Object(config) = &mut config {
@@ -99,6 +101,15 @@ impl Plan {
         let digest = Sha256::digest(format!("{}:{config}", self.seed));
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// The file of a dataset, as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetFile {
+    /// Its path as written.
+    pub path: String,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// What tells a run of a suite from the others; every summary carries it, so that a file is understood without its neighbours.
@@ -245,6 +256,8 @@ pub struct ScrapeSource {
     pub second_url: Option<String>,
     /// Whether the user wrote it: then its silence is worth a warning.
     pub is_named: bool,
+    /// Whether it is a flag that would say otherwise, and not the config file.
+    pub is_of_flags: bool,
     /// Whether it belongs to the server that gets the load: only that one may see the headers of requests.
     pub is_of_endpoint: bool,
 }

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 
 use super::schedule::{Schedule, Window};
 use super::{
-    AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, Conversations, DrainRule, EndpointKind,
-    EndpointPlan, HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, REDACTED, RequestImage,
-    RequestImages, SLO_METRICS, Sampler, Secrets, Slo, StopRule, TelemetryPlan, is_credential_header,
+    AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, Conversations, DatasetFile, DrainRule,
+    EndpointKind, EndpointPlan, HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, REDACTED,
+    RequestImage, RequestImages, SLO_METRICS, Sampler, Secrets, Slo, StopRule, TelemetryPlan, is_credential_header,
 };
 use crate::id::PhaseId;
 use crate::units::Nanos;
@@ -27,6 +27,8 @@ pub(crate) struct SavedPlan {
     cell: Option<SavedCell>,
     seed: u64,
     models: Vec<String>,
+    /// Path and digest of the data set's file.
+    dataset_file: Option<(String, String)>,
     streaming: bool,
     phases: Vec<SavedPhase>,
     /// Identity and number of turns.
@@ -152,6 +154,10 @@ impl SavedPlan {
             }),
             seed: plan.seed,
             models: plan.models.clone(),
+            dataset_file: plan
+                .dataset_file
+                .as_ref()
+                .map(|file| (file.path.clone(), file.sha256.clone())),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             conversations: (0..conversations.count())
@@ -199,6 +205,7 @@ impl SavedPlan {
             }),
             seed: self.seed,
             models: self.models,
+            dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
             endpoint: EndpointPlan {
                 kind: EndpointKind::default(),
                 targets: Vec::new(),

@@ -15,12 +15,16 @@ const GPU_DEFAULTS: [&str; 2] = ["http://localhost:9400/metrics", "http://localh
 /// figures of theirs would describe a load that they do not get, so only that one is asked, which the warning says.
 pub(super) fn plan(config: &Config, targets: &[Target], replaced: bool) -> (TelemetryPlan, Option<String>) {
     let (metrics, gpu) = (&config.telemetry.server_metrics, &config.telemetry.gpu);
+    let is_of_flags = config.is_of_flags();
     let mut server_metrics: Vec<ScrapeSource> = Vec::new();
     if metrics.enabled.unwrap_or(true) {
         for target in targets {
             add(
                 &mut server_metrics,
-                source(&target.origin, PATH.to_owned(), false, targets),
+                ScrapeSource {
+                    is_of_flags,
+                    ..source(&target.origin, PATH.to_owned(), false, targets)
+                },
             );
         }
         for address in metrics.urls.iter().filter(|_| !replaced) {
@@ -34,6 +38,7 @@ pub(super) fn plan(config: &Config, targets: &[Target], replaced: bool) -> (Tele
                 url: url.to_owned(),
                 second_url: None,
                 is_named: false,
+                is_of_flags,
                 is_of_endpoint: false,
             }));
         }
@@ -61,7 +66,10 @@ pub(super) fn plan(config: &Config, targets: &[Target], replaced: bool) -> (Tele
 
 fn add(sources: &mut Vec<ScrapeSource>, source: ScrapeSource) {
     match sources.iter_mut().find(|known| known.url == source.url) {
-        Some(known) => known.is_named |= source.is_named,
+        Some(known) => {
+            known.is_named |= source.is_named;
+            known.is_of_flags |= source.is_of_flags;
+        }
         None => sources.push(source),
     }
 }
@@ -71,14 +79,18 @@ fn source(origin: &str, path: String, is_named: bool, targets: &[Target]) -> Scr
         second_url: (path == PATH).then(|| format!("{origin}{SECOND_PATH}")),
         url: format!("{origin}{path}"),
         is_named,
+        is_of_flags: false,
         is_of_endpoint: targets.iter().any(|target| target.origin == origin),
     }
 }
 
-fn of_address(Address { url, .. }: &Address, targets: &[Target]) -> ScrapeSource {
+fn of_address(Address { url, is_of_flag, .. }: &Address, targets: &[Target]) -> ScrapeSource {
     let path = url.path.trim_end_matches('/');
     let suffix = if path.ends_with(PATH) { "" } else { PATH };
     let query = url.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
     let path = format!("{path}{suffix}{query}");
-    source(&TargetParts::of(url).origin(), path, true, targets)
+    ScrapeSource {
+        is_of_flags: *is_of_flag,
+        ..source(&TargetParts::of(url).origin(), path, true, targets)
+    }
 }

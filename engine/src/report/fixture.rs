@@ -98,6 +98,7 @@ pub(crate) fn plan() -> Plan {
             phase(BASELINE, "baseline", Some(0)),
             phase(STRESS, "stress", Some(1)),
         ],
+        dataset_file: None,
         readiness: None,
         hooks: HookPlan::default(),
         telemetry: TelemetryPlan::default(),

@@ -3,6 +3,7 @@
 use super::collector::PhaseData;
 use crate::plan::Slo;
 use crate::record::Finding;
+use crate::units::counted;
 
 /// What requests made of one level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,9 +50,10 @@ impl Level {
         let Findings { met, missed, lacking } = self.findings;
         (lacking > 0 && met + missed == 0).then(|| {
             format!(
-                "slos.{}: none of the {lacking} successes has this figure, so none is good: numbers of tokens are those of the server's usage, and what \
+                "slos.{}: none of {} has this figure, so none is good: numbers of tokens are those of the server's usage, and what \
                  is per token needs two tokens or more",
-                self.slo.metric
+                self.slo.metric,
+                counted(lacking, "success")
             )
         })
     }

@@ -26,13 +26,39 @@ pub(super) fn resolve(targets: &[Target], sources: &[IpAddr]) -> Result<Addresse
     let servers: Result<Vec<_>, _> = targets.iter().map(|target| resolve_one(target, sources)).collect();
     let servers = servers?;
     let sources = distinct(sources.iter().copied());
-    for &address in &sources {
-        socket::try_source(address).map_err(|error| RunError::SourceAddress {
-            address,
-            reason: format!("it cannot be bound ({error}); use addresses of this host (ip address show)"),
-        })?;
-    }
+    sources.iter().copied().try_for_each(try_source)?;
     Ok(Addresses { servers, sources })
+}
+
+/// Checks source addresses as far as that takes no name server: against this host, and against servers that are given by their address.
+///
+/// # Errors
+/// A source address that cannot be used.
+pub(super) fn check_sources(targets: &[Target], sources: &[IpAddr]) -> Result<(), RunError> {
+    let literal = |target: &Target| Some(SocketAddr::new(target.host.parse().ok()?, target.port));
+    for &address in sources {
+        if let Some(reason) = unusable(address) {
+            return Err(RunError::SourceAddress { address, reason });
+        }
+    }
+    for server in targets.iter().filter_map(literal) {
+        choose(&[server], sources)?;
+    }
+    distinct(sources.iter().copied()).into_iter().try_for_each(try_source)
+}
+
+/// Whether this host has the address.
+fn try_source(address: IpAddr) -> Result<(), RunError> {
+    socket::try_source(address).map_err(|error| RunError::SourceAddress {
+        address,
+        reason: format!("it cannot be bound ({error}); use addresses of this host (ip address show)"),
+    })
+}
+
+/// What no connection can come from, whatever the server is.
+fn unusable(address: IpAddr) -> Option<String> {
+    (address.is_unspecified() || address.is_multicast())
+        .then(|| "it names no single interface; give an address of this host".to_owned())
 }
 
 fn resolve_one(target: &Target, sources: &[IpAddr]) -> Result<Vec<SocketAddr>, RunError> {
@@ -59,8 +85,8 @@ fn choose(found: &[SocketAddr], sources: &[IpAddr]) -> Result<Vec<SocketAddr>, R
         sources => sources.iter().any(|source| source.is_ipv4() == peer.is_ipv4()),
     };
     let unfit = sources.iter().find_map(|&address| {
-        let reason = if address.is_unspecified() || address.is_multicast() {
-            "it names no single interface; give an address of this host".to_owned()
+        let reason = if let Some(reason) = unusable(address) {
+            reason
         } else if found.iter().all(|peer| peer.is_ipv4() != address.is_ipv4()) {
             let (other, family) = if any_v4 { ("IPv4", "IPv6") } else { ("IPv6", "IPv4") };
             format!("the server has no {family} address; give {other} addresses")

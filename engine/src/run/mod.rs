@@ -52,7 +52,7 @@ pub use crate::reactor::{DriverChoice, Pacing};
 use crate::report::Report;
 use crate::sys::affinity;
 use crate::tls::{TlsClient, TlsError};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// How often the observer is called.
 const OBSERVE: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ pub enum RunError {
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// More cores than there are.
-    #[error("--cores {wanted}: this process may use {available} processors; ask for 1 to {available}")]
+    #[error("--cores {wanted}: this process may use {}; ask for at most {available}", counted(*available, "processor"))]
     Cores {
         /// Asked for.
         wanted: usize,

@@ -7,6 +7,7 @@ use super::topology::{Topology, format_list};
 use super::{CoreChoice, RunError};
 use crate::plan::PhasePlan;
 use crate::sys::limits;
+use crate::units::{counted, plural};
 
 /// Descriptors beside the connections: standard streams, files, rings, events, control sockets.
 const OTHER_DESCRIPTORS: u64 = 128;
@@ -56,14 +57,11 @@ impl Placement {
     /// The choice in one line.
     pub(super) fn line(&self) -> String {
         let pinned: Vec<usize> = self.processors.cores.iter().copied().flatten().collect();
-        let cores = match self.processors.cores.len() {
-            1 => "1 core".to_owned(),
-            count => format!("{count} cores"),
-        };
+        let cores = counted(self.processors.cores.len(), "core");
         if pinned.is_empty() {
             return format!("{cores}, not pinned");
         }
-        let word = |list: &[usize]| if list.len() == 1 { "processor" } else { "processors" };
+        let word = |list: &[usize]| plural(&list.len(), "processor");
         let others = match self.processors.others.as_slice() {
             [] => "the other threads have no processor of their own".to_owned(),
             others => format!("the other threads on {} {}", word(others), format_list(others)),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::forecast::{Forecast, forecast};
-use super::{CoreChoice, RunError, placement};
+use super::{CoreChoice, RunError, address, placement};
 use crate::artifact::ArtifactDirectory;
 use crate::plan::{Arrival, ConnectionReuse, Plan};
 use crate::reactor::{self, DriverChoice};
@@ -63,6 +63,8 @@ pub fn preview(plan: &Plan, cores: &CoreChoice, driver: DriverChoice, sources: &
 
 fn host(plan: &Plan, cores: &CoreChoice, driver: DriverChoice, sources: &[IpAddr]) -> Result<HostPreview, RunError> {
     let placement = placement::place(&plan.phases, plan.endpoint.targets.len(), cores)?;
+    super::tls_clients(plan)?;
+    address::check_sources(&plan.endpoint.targets, sources)?;
     let chosen = reactor::choose(driver)?;
     let cores = placement.processors.cores.len();
     let tails = plan

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use super::topology::{Processor, Topology, format_list};
 use super::{CoreChoice, RunError};
 
+use crate::units::counted;
+
 /// Where the threads of a run go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Processors {
@@ -189,9 +191,9 @@ fn describe(topology: &Topology, mut chosen: Vec<&Processor>) -> Processors {
     }
     if cores.len() > topology.budget {
         warnings.push(format!(
-            "a cgroup quota gives this process the time of {} processors, fewer than its {} cores: they will be held up",
-            topology.budget,
-            cores.len()
+            "a cgroup quota gives this process the time of {}, less than its {} need: they will be held up",
+            counted(topology.budget, "processor"),
+            counted(cores.len(), "core")
         ));
     }
     Processors {

@@ -13,7 +13,7 @@ use crate::plan::{PhasePlan, Plan};
 use crate::reactor::CoreReport;
 use crate::record::CoreWindow;
 use crate::report::{ClientNotes, Collector, Level, RunEnd, ScopeReport, Slices};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
 pub(super) fn write(
@@ -115,6 +115,9 @@ pub(super) fn write(
     );
     engine.records_lost = records_lost;
     engine.run.insert("plan_hash".into(), plan.fingerprint().into());
+    if let Some(file) = &plan.dataset_file {
+        engine.run.insert("dataset_sha256".into(), file.sha256.as_str().into());
+    }
     let controllers = AdaptiveFacts {
         reports: &ended.coordinator.adaptive,
         samples_lost: ended.coordinator.samples_lost,
@@ -200,14 +203,16 @@ fn unsent<'a>(plan: &'a Plan, arrivals: &'a [Option<UnsentArrivals>]) -> impl It
         let UnsentArrivals { dropped, unsent } = arrivals.unwrap_or_default();
         let unsent = (unsent > 0).then(|| {
             format!(
-                "phase {}: {unsent} arrivals were due and had not been sent when it ended: its limits left no room, or the client was late",
-                phase.name
+                "phase {}: {} due and not sent when it ended: its limits left no room, or the client was late",
+                phase.name,
+                counted(unsent, "arrival")
             )
         });
         let dropped = (dropped > 0).then(|| {
             format!(
-                "phase {}: {dropped} arrivals found no slot and were dropped (on_cap: drop)",
-                phase.name
+                "phase {}: dropped {} that found no slot (on_cap: drop)",
+                phase.name,
+                counted(dropped, "arrival")
             )
         });
         dropped.into_iter().chain(unsent)

@@ -10,6 +10,7 @@ use crate::id::PhaseId;
 use crate::plan::{Plan, ScrapeSource};
 use crate::telemetry::{Bell, Course, GpuHistory, History, Lifetime, Scrapers};
 use crate::tls::TlsClient;
+use crate::units::counted;
 
 /// The scrapers of a run.
 pub(super) struct Observers {
@@ -39,10 +40,16 @@ impl Observers {
             };
             PageClient::new(headers, tls)
         };
-        let servers = Scrapers::start(&plan.telemetry.server_metrics, &bell, client, History::default)
-            .map_err(RunError::Threads)?;
+        let servers = Scrapers::start(
+            &plan.telemetry.server_metrics,
+            &bell,
+            client,
+            &plan.secrets,
+            History::default,
+        )
+        .map_err(RunError::Threads)?;
         let gpus = plan.telemetry.gpu.as_ref();
-        let gpus = gpus.map(|sources| Scrapers::start(sources, &bell, client, GpuHistory::default));
+        let gpus = gpus.map(|sources| Scrapers::start(sources, &bell, client, &plan.secrets, GpuHistory::default));
         let gpus = gpus.transpose().map_err(RunError::Threads)?;
         let started = Instant::now();
         servers.await_first(started);
@@ -71,18 +78,18 @@ impl Observed {
     /// A line for each thing about an endpoint that the user would want to know.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let gpus = self.gpus.iter().flatten();
-        let gpus = gpus.filter_map(|(_, course)| line("GPU telemetry", "gpu_telemetry", course));
+        let gpus = gpus.filter_map(|(_, course)| line("GPU telemetry", "gpu-telemetry", course));
         let servers = self.servers.iter().flat_map(|(history, course)| {
             let about = |text: String| format!("server metrics of {}: {text}", course.url);
             let bad = (history.bad_lines > 0)
-                .then(|| format!("{} lines are not Prometheus text and were left out", history.bad_lines));
+                .then(|| format!("left out {} that are no Prometheus text", counted(history.bad_lines, "line")));
             let anew = (history.resets > 0).then(|| {
                 format!(
-                    "counters began anew {} times, as they do when a server restarts; figures hold what was counted before and after",
-                    history.resets
+                    "counters began anew {}, as they do when a server restarts; figures hold what was counted before and after",
+                    counted(history.resets, "time")
                 )
             });
-            let course = line("server metrics", "server_metrics", course);
+            let course = line("server metrics", "server-metrics", course);
             course.into_iter().chain([bad, anew].into_iter().flatten().map(about))
         });
         servers.chain(gpus)
@@ -90,8 +97,13 @@ impl Observed {
 }
 
 /// A line about how it went with an endpoint, unless it went well or nobody would expect it to be there.
-fn line(what: &str, key: &str, course: &Course) -> Option<String> {
-    let remedy = format!("name the right address in {key}.urls, or write {key}: false");
+fn line(what: &str, flag: &str, course: &Course) -> Option<String> {
+    let remedy = if course.is_of_flags {
+        format!("name the right address with --{flag}, or give --no-{flag}")
+    } else {
+        let key = flag.replace('-', "_");
+        format!("name the right address in {key}.urls, or write {key}: false")
+    };
     let url = &course.url;
     if let Some(reason) = &course.off {
         return course.is_news.then(|| format!("no {what}: {reason}; {remedy}"));
@@ -106,7 +118,8 @@ fn line(what: &str, key: &str, course: &Course) -> Option<String> {
         let (failures, last) = (course.failures, course.last_failure.as_deref().unwrap_or_default());
         let all = failures + course.answers;
         return Some(format!(
-            "{what} of {url}: {failures} of {all} scrapes failed, the last one because the server {last}"
+            "{what} of {url}: {failures} of {} failed, the last one because the server {last}",
+            counted(all, "scrape")
         ));
     }
     if course.is_unanswered {

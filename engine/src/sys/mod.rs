@@ -9,6 +9,7 @@ pub(crate) mod driver;
 pub(crate) mod epoll;
 pub(crate) mod event_fd;
 pub(crate) mod limits;
+pub(crate) mod permissions;
 pub(crate) mod send_slots;
 pub(crate) mod socket;
 pub(crate) mod time;

@@ -279,6 +279,15 @@ impl Parser {
     }
 }
 
+/// What an answer says, read in pieces of so many bytes, in words: figures that are no numbers are equal in them.
+pub(crate) fn told(bytes: &[u8], piece: usize) -> String {
+    let mut parser = Parser::default();
+    bytes.chunks(piece).for_each(|piece| parser.push(piece));
+    let found = parser.finish();
+    assert!(found.samples >= found.repeated, "{found:?}");
+    format!("{found:?}")
+}
+
 #[cfg(test)]
 pub(super) fn parse(text: &str) -> Exposition {
     let mut parser = Parser::default();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::bell::{Bell, Heard};
 use super::exposition::{Exposition, Parser};
 use crate::control::{NoPage, Page, PageClient, redacted};
-use crate::plan::ScrapeSource;
+use crate::plan::{ScrapeSource, Secrets};
 use crate::units::Nanos;
 
 /// From one scrape to the next.
@@ -56,6 +56,8 @@ pub struct Course {
     pub detour: Option<String>,
     /// Whether one of these two is worth a line on the console: somebody named the address, or it answers in a way that nobody would expect.
     pub is_news: bool,
+    /// Whether it is a flag that would say otherwise, and not the config file.
+    pub is_of_flags: bool,
     /// Whether there was no room to keep every answer.
     pub is_thinned: bool,
     /// Whether the run ended without its last answer.
@@ -89,6 +91,7 @@ impl<K: Keep> Scrapers<K> {
         sources: &[ScrapeSource],
         bell: &Arc<Bell>,
         client: impl Fn(&ScrapeSource) -> PageClient,
+        secrets: &Secrets,
         keeper: impl Fn() -> K,
     ) -> std::io::Result<Self> {
         let (sender, first) = channel();
@@ -98,11 +101,13 @@ impl<K: Keep> Scrapers<K> {
                 kept: keeper(),
                 course: Course {
                     url: redacted(&source.url),
+                    is_of_flags: source.is_of_flags,
                     ..Course::default()
                 },
             }));
             let scraper = Scraper {
                 client: client(source),
+                secrets: secrets.clone(),
                 source: source.clone(),
                 bell: Arc::clone(bell),
                 shared: Arc::clone(&shared),
@@ -168,6 +173,8 @@ enum Asked {
 
 struct Scraper<K> {
     client: PageClient,
+    /// What a server that shows what it was sent must not bring into the artifacts.
+    secrets: Secrets,
     source: ScrapeSource,
     bell: Arc<Bell>,
     shared: Arc<Mutex<Shared<K>>>,
@@ -250,15 +257,20 @@ impl<K: Keep> Scraper<K> {
     }
 
     fn ask(&self, url: &str) -> Asked {
-        let Page { sent, answered, body } = match self.client.get(url, TIMEOUT) {
+        let Page {
+            sent,
+            answered,
+            mut body,
+        } = match self.client.get(url, TIMEOUT) {
             Ok(page) => page,
             Err(none) => {
                 return Asked::Failed {
-                    reason: none.to_string(),
+                    reason: self.secrets.redact(&none.to_string()).into_owned(),
                     is_usual: matches!(none, NoPage::Status(_) | NoPage::Unreachable(_)),
                 };
             }
         };
+        self.secrets.redact_from(&mut body, 0);
         let mut parser = Parser::default();
         parser.push(&body);
         let answer = parser.finish();

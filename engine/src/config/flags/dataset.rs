@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::super::address::Step;
-use super::super::tree::{Node, Value};
-use super::document::mapping;
+use super::super::tree::{Node, Position, Value};
+use super::document::{mapping, mapping_at};
 use super::given::Given;
 use super::overlay::{Overlay, below, keys, quoted};
 use super::table::{Flag, Group, Writes};
@@ -257,6 +257,9 @@ const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
+/// Flags of datasets that come from a file.
+const OF_FILES: [&str; 2] = ["input-file", "custom-dataset-type"];
+
 impl Overlay<'_> {
     /// Prompts and conversations.
     pub(super) fn write_dataset(&mut self) {
@@ -268,8 +271,12 @@ impl Overlay<'_> {
             _ if self.at(&keys("dataset")).is_none() => return,
             _ => (keys("dataset"), "dataset"),
         };
-        self.check_file(&steps);
+        let is_file = self.check_file(&steps);
         for given in self.flags.iter() {
+            // Refused already, and the rules of the section would refuse it a second time.
+            if !is_file && OF_FILES.contains(&given.flag.name) {
+                continue;
+            }
             let Writes::Dataset(key) = given.flag.writes else {
                 continue;
             };
@@ -284,19 +291,57 @@ impl Overlay<'_> {
         for (mean, stddev, key) in DISTRIBUTIONS {
             self.write_distribution(&steps, path, key, self.get(mean), self.get(stddev), mean);
         }
+        self.check_turns(&steps, path);
+        self.check_limit(&steps, path, is_file);
     }
 
-    /// Prompts come from a file or not, and a flag does not change which.
-    fn check_file(&mut self, steps: &[Step]) {
+    /// Whether a dataset has this key, or a list of values for it.
+    fn has(&self, steps: &[Step], path: &str, key: &str) -> bool {
+        let listed = format!("{path}.{key}");
+        self.at(&below(steps, key)).is_some_and(|node| !node.is_null())
+            || self.lists.iter().any(|(_, path, _)| path.starts_with(&listed))
+    }
+
+    /// Delays are those between turns.
+    fn check_turns(&self, steps: &[Step], path: &str) {
+        let turns = self.at(&below(steps, "turns")).and_then(|turns| turns.scalar());
+        let is_single = turns.is_some_and(|turns| turns.text.trim().parse() == Ok(1.0));
+        let has_turns = self.has(steps, path, "turns") && !is_single;
+        for name in ["session-turn-delay-mean", "session-turn-delay-stddev"] {
+            if let (Some(given), false) = (self.get(name), has_turns) {
+                let message = "conversations have one turn, so there is nothing between turns; add --session-turns-mean, or remove the flag";
+                self.mistake(given.at, message);
+            }
+        }
+        if let (Some(given), false) = (self.get("session-delay-ratio"), self.has(steps, path, "turn_delay")) {
+            self.mistake(
+                given.at,
+                "there is no delay to multiply; add --session-turn-delay-mean, or remove the flag",
+            );
+        }
+    }
+
+    /// Records of a file may bring limits of their own.
+    fn check_limit(&self, steps: &[Step], path: &str, is_file: bool) {
+        let has_limit = is_file || ["osl", "prompts.osl"].iter().any(|key| self.has(steps, path, key));
+        let given = self.get("use-legacy-max-tokens");
+        if let (Some(given), false) = (given.filter(|given| given.is_on() == Some(true)), has_limit) {
+            let message = "no request has a limit of tokens, which this names; add --osl, or remove the flag";
+            self.mistake(given.at, message);
+        }
+    }
+
+    /// Whether prompts come from a file; a flag does not change that.
+    fn check_file(&mut self, steps: &[Step]) -> bool {
         let kind = self.at(&below(steps, "type"));
         let is_file = kind
             .and_then(|node| node.scalar())
             .is_some_and(|kind| kind.text == "file");
         let place = kind.map(|node| node.start.told());
         if is_file {
-            return;
+            return true;
         }
-        for name in ["input-file", "custom-dataset-type"] {
+        for name in OF_FILES {
             let Some(given) = self.get(name) else { continue };
             let message = match &place {
                 _ if !self.has_file => {
@@ -312,6 +357,7 @@ impl Overlay<'_> {
             };
             self.mistake(given.at, message);
         }
+        false
     }
 
     fn write_distribution(
@@ -338,11 +384,18 @@ impl Overlay<'_> {
         let is_normal = old
             .as_ref()
             .is_some_and(|old| old.get("mean").is_some() && old.get("median").is_none());
-        if stddev.is_none() && !is_normal {
-            if let Some(mean) = mean {
-                self.write_or_list(&home, format!("{path}.{key}"), mean);
+        if let (Some(mean), None) = (mean, stddev) {
+            let is_list = mean.list().is_some();
+            // A list takes the place of the default as a whole: its cells are named after the key that varies.
+            let is_default = old.as_ref().is_some_and(|old| old.start == Position::NOWHERE);
+            let replaces = if is_list { !is_normal || is_default } else { !is_normal };
+            if replaces && (is_list || !is_length) {
+                return self.write_or_list(&home, format!("{path}.{key}"), mean);
             }
-            return;
+            if replaces {
+                // A normal distribution that does not vary, as the peer writes it.
+                return self.put(&home, &mapping_at(&[("mean", mean.node())], mean.at), mean.at);
+            }
         }
         let is_scalar = old.as_ref().is_some_and(|old| old.scalar().is_some());
         if let (Some(stddev), None, false, false) = (stddev, mean, is_normal, is_scalar) {

@@ -36,7 +36,7 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
     let dataset = if ranks || flags.has("input-file") {
         dataset
     } else {
-        edit(Some(&dataset), &keys("isl"), Position::NOWHERE, Some(&text(ISL)))
+        edit(Some(&dataset), &keys("isl.mean"), Position::NOWHERE, Some(&text(ISL)))
     };
     let phase = mapping(&[("name", text("profiling")), ("type", text("concurrency"))]);
     let benchmark = mapping(&[
@@ -53,11 +53,16 @@ fn text(text: &str) -> Rc<Node> {
 
 /// A mapping that nobody wrote.
 pub(super) fn mapping(entries: &[(&str, Rc<Node>)]) -> Rc<Node> {
+    mapping_at(entries, Position::NOWHERE)
+}
+
+/// A mapping that a flag wrote.
+pub(super) fn mapping_at(entries: &[(&str, Rc<Node>)], at: Position) -> Rc<Node> {
     let entry = |(key, value): &(&str, Rc<Node>)| Entry {
         key: (*key).to_owned(),
         key_at: value.start,
         value: Rc::clone(value),
         merged: false,
     };
-    collection(Value::Mapping(entries.iter().map(entry).collect()), Position::NOWHERE)
+    collection(Value::Mapping(entries.iter().map(entry).collect()), at)
 }

@@ -8,7 +8,7 @@ use super::table::{self, Flag};
 /// What a command line says about the config.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
-    given: Vec<Given>,
+    pub(super) given: Vec<Given>,
 }
 
 /// A flag with its words.

@@ -7,6 +7,7 @@
 //! So every rule, coercion and message of the file serves the flags too. A value that a flag wrote has the flag as its place
 //! ([`Position::of_flag`]), and a mistake in it names the flag and no line.
 
+mod blame;
 mod credentials;
 mod dataset;
 mod document;
@@ -28,6 +29,7 @@ pub use record::recorded;
 pub use refused::refusal;
 pub use table::{Flag, Group, Takes, all as all_flags};
 
+pub(super) use blame::causes;
 pub(super) use credentials::credentials;
 pub(super) use document::{COMMAND_LINE, document};
 pub(super) use overlay::{Overlaid, overlay};

@@ -180,7 +180,8 @@ impl Overlay<'_> {
 
     fn retype_profiling(&mut self, home: &Home) {
         let has_rate = self.get("request-rate").or(self.get("request-rate-series"));
-        if let Some(given) = self.get("fixed-schedule") {
+        let schedule = self.get("fixed-schedule");
+        if let Some(given) = schedule {
             match given.is_on() {
                 Some(true) => {
                     self.retype(home, "fixed_schedule", given);
@@ -194,9 +195,16 @@ impl Overlay<'_> {
                                    remove the flag";
                     self.mistake(given.at, message);
                 }
+                Some(false) if !self.is_timed_trace() => {
+                    let message = "keeps a trace of --input-file from being replayed, and there is no trace with timestamps; remove the flag";
+                    self.mistake(given.at, message);
+                }
                 Some(false) => {}
                 None => self.refuse_word(given, "true or false"),
             }
+        }
+        if schedule.is_some_and(|given| given.is_on() != Some(false)) {
+            // It says when requests start.
         } else if let Some(given) = self.get("user-centric-rate") {
             self.retype(home, "user_centric", given);
         } else {

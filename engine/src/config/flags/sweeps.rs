@@ -114,10 +114,22 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
 ];
 
+/// Flags that say how the runs of one variation go on from each other.
+const OF_TRIALS: [&str; 4] = [
+    "profile-run-cooldown-seconds",
+    "confidence-level",
+    "profile-run-disable-warmup-after-first",
+    "parameter-sweep-mode",
+];
+
+/// Flags that say how several runs differ or are shown, whether of one variation or of several.
+const OF_CELLS: [&str; 3] = ["set-consistent-seed", "vary-seed-per-trial", "no-sweep-table"];
+
 impl Overlay<'_> {
     /// The lists of all flags, as a sweep or in the one of the file, and its rules.
     pub(super) fn write_sweep(&mut self) {
         let written = self.envelope.get("sweep").filter(|node| !node.is_null()).cloned();
+        self.check_runs(written.is_some() || !self.lists.is_empty());
         let kind = self.get("sweep-type");
         if let (Some(kind), Some(sweep)) = (kind, &written) {
             let message = format!(
@@ -146,6 +158,30 @@ impl Overlay<'_> {
             if let Writes::Sweep(key) = given.flag.writes {
                 let steps = keys(&format!("sweep.{key}"));
                 self.put_envelope(&steps, &given.node(), given.at);
+            }
+        }
+    }
+
+    /// Rules of several runs, where there is one.
+    fn check_runs(&self, has_sweep: bool) {
+        let runs = self
+            .envelope
+            .get("multi_run")
+            .and_then(|section| section.get("num_runs").cloned());
+        // What cannot be read is refused where it is read, or is a template.
+        let has_trials = runs.is_some_and(|runs| runs.scalar().is_none_or(|runs| runs.text.trim().parse() != Ok(1.0)));
+        for name in OF_TRIALS {
+            if let (Some(given), false) = (self.get(name), has_trials) {
+                self.mistake(
+                    given.at,
+                    "nothing runs more than once; add --num-profile-runs, or remove the flag",
+                );
+            }
+        }
+        for name in OF_CELLS {
+            if let (Some(given), false) = (self.get(name), has_trials || has_sweep) {
+                let message = "there is one run; add --num-profile-runs, give a flag several values as in --concurrency 1,8,64, or remove the flag";
+                self.mistake(given.at, message);
             }
         }
     }

@@ -34,6 +34,14 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
     else {
         return text;
     };
+    // The flag stands before the message already.
+    if let Some(key) = last_key(home) {
+        let refusal = "not supported by ringload yet";
+        text = text.replace(&format!("{refusal}: `{key}`;"), &format!("{refusal};"));
+        if let Some(rest) = text.strip_prefix(&format!("`{key}` ")) {
+            text = rest.to_owned();
+        }
+    }
     for flag in table::all() {
         if let (Some(key), true) = (last_key(flag), is_beside(home, flag)) {
             text = text.replace(&format!("`{key}`"), &flag.long());

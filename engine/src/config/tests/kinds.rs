@@ -136,7 +136,10 @@ fn a_dataset_that_does_not_suit_the_type_is_a_mistake_of_the_dataset() {
 fn lengths_of_queries_and_passages_are_distributions() {
     let dataset = "rankings: {passages: {mean: 4, stddev: 1}, passage_tokens: 64, query_tokens: {value: 9}}";
     let rankings = read(&with("type: hf_tei_rankings", dataset)).dataset.rankings;
-    let normal = Length::Normal { mean: 4.0, stddev: 1.0 };
+    let normal = Length::Normal {
+        mean: 4.0,
+        stddev: Some(1.0),
+    };
     assert_eq!(
         (rankings.passages, rankings.passage_tokens, rankings.query_tokens),
         (Some(normal), Some(Length::Fixed(64)), Some(Length::Fixed(9)))

@@ -212,14 +212,14 @@ fn lengths_are_fixed_or_normal() {
         isl("{mean: 16, stddev: 2.5}"),
         Some(Length::Normal {
             mean: 16.0,
-            stddev: 2.5
+            stddev: Some(2.5)
         })
     );
     assert_eq!(
         isl("{mean: 16}"),
         Some(Length::Normal {
             mean: 16.0,
-            stddev: 0.0
+            stddev: None
         })
     );
     for (bad, words) in [
@@ -312,7 +312,13 @@ fn conversations_have_turns_and_delays_that_are_numbers_or_distributions() {
     };
     assert_eq!(
         (drawn.turns, drawn.turn_delay),
-        (Some(Length::Normal { mean: 4.0, stddev: 1.5 }), Some(uneven))
+        (
+            Some(Length::Normal {
+                mean: 4.0,
+                stddev: Some(1.5)
+            }),
+            Some(uneven)
+        )
     );
     assert_eq!(dataset("dataset: {turn_delay: {value: 250.5}}").turn_delay, Some(even));
 }

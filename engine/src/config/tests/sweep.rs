@@ -588,5 +588,5 @@ fn a_list_of_numbers_in_a_phase_is_told_where_it_belongs() {
 fn a_caller_that_takes_one_run_gets_no_other() {
     let text = text("sweep: {type: grid, parameters: {concurrency: [1, 2]}}", ONE_PHASE);
     let refused = super::super::parse("f.yaml", text.as_bytes(), &environment).expect_err("several runs");
-    assert!(refused.to_string().contains("2 variations of 1 runs each"), "{refused}");
+    assert!(refused.to_string().contains("2 variations of 1 run each"), "{refused}");
 }

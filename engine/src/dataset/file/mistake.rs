@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::units::counted;
+
 /// Most mistakes that are kept: nobody reads more, and a file in another format has one per line.
 pub(super) const MAX_MISTAKES: usize = 20;
 
@@ -41,7 +43,7 @@ pub enum FileError {
     #[error("found no record; write one JSON object per line")]
     Empty,
     /// Mistakes in records, in the order of the file.
-    #[error("{} mistakes", list.len() + more)]
+    #[error("{}", counted(list.len() + more, "mistake"))]
     Mistakes {
         /// The first of them.
         list: Vec<FileMistake>,

@@ -14,6 +14,8 @@ mod session;
 
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 pub use conversations::FileConversations;
 pub use mistake::{FileError, FileMistake};
 pub use session::{Content, FileTurn, Session};
@@ -58,11 +60,20 @@ pub struct FileOptions {
     pub block_size: u32,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileContents {
+    /// Its sessions; never empty.
+    pub sessions: Vec<Session>,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub sha256: String,
+}
+
 /// The sessions of a file, in the order in which they first occur in it; never empty.
 ///
 /// # Errors
 /// The file cannot be read, is larger than 4 GiB, or has mistakes; the first [`FileMistake`]s of it are all reported together.
-pub fn read_file(path: &Path, options: FileOptions) -> Result<Vec<Session>, FileError> {
+pub fn read_file(path: &Path, options: FileOptions) -> Result<FileContents, FileError> {
     let metadata = std::fs::metadata(path).map_err(FileError::Unreadable)?;
     if !metadata.is_file() {
         return Err(FileError::NotAFile);
@@ -71,7 +82,13 @@ pub fn read_file(path: &Path, options: FileOptions) -> Result<Vec<Session>, File
         return Err(FileError::TooLarge { bytes: metadata.len() });
     }
     let bytes = std::fs::read(path).map_err(FileError::Unreadable)?;
-    read_bytes(&bytes, options)
+    Ok(FileContents {
+        sessions: read_bytes(&bytes, options)?,
+        sha256: Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+    })
 }
 
 /// The sessions of the bytes of a file.

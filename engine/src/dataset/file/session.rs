@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::mistake::Mistakes;
 use super::record::{Members, Raw, Reader};
 use super::{FileFormat, FileOptions};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// The turns of one conversation, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -376,9 +376,9 @@ fn blocks(
             "hash_ids",
             raw,
             format!(
-                "found {} blocks for input_length {input_tokens}; with dataset.block_size {block_size} it takes {wanted}; set block_size to that \
+                "found {} for input_length {input_tokens}; with dataset.block_size {block_size} it takes {wanted}; set block_size to that \
                  of the trace",
-                hash_ids.len()
+                counted(hash_ids.len(), "block")
             ),
         );
         return None;

@@ -270,7 +270,11 @@ fn a_file_that_is_none_is_refused() {
     write("blank", b"\n  \r\n");
     assert!(matches!(read("blank"), Err(FileError::Empty)));
     write("mark", b"\xef\xbb\xbf{\"text\": \"a\"}\r\n");
-    assert_eq!(read("mark").expect("a mark is no mistake").len(), 1);
+    assert_eq!(read("mark").expect("a mark is no mistake").sessions.len(), 1);
+    // As `sha256sum` prints it.
+    write("abc", b"{\"text\": \"abc\"}\n");
+    let sum = "b3b44c015f2cfd9f6727c04576599da0309a65ffc71323b91e87b469177983c2";
+    assert_eq!(read("abc").expect("one record").sha256, sum);
     write("latin", b"{\"text\": \"a\"}\n{\"text\": \"\xe9\"}\n");
     match read("latin") {
         Err(FileError::Mistakes { list, .. }) => assert_eq!((list[0].record, list[0].column), (2, 11)),

@@ -95,6 +95,9 @@ impl Facts<'_> {
     }
 }
 
+/// Said of any stream where the API has none.
+const NO_STREAMS: &str = "response is an event stream, which this API does not have";
+
 impl Protocol {
     /// All of them.
     pub(crate) const ALL: [Self; 8] = [
@@ -152,15 +155,34 @@ impl Protocol {
         }
     }
 
+    /// Said of a whole stream without content.
+    pub(super) fn silent_stream(self) -> String {
+        match self.events() {
+            Some(events) => {
+                format!("no token received: no event of the stream carried content as events of {events} do")
+            }
+            None => NO_STREAMS.to_owned(),
+        }
+    }
+
+    /// What the events of its streams belong to; `None` where it has none.
+    pub(super) fn events(self) -> Option<&'static str> {
+        match self {
+            Self::Chat => Some("chat completions"),
+            Self::Completions => Some("completions"),
+            Self::Responses => Some("responses"),
+            Self::Messages => Some("messages"),
+            Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => None,
+        }
+    }
+
     /// Said of a stream that ended too soon.
     pub(super) fn truncated_stream(self) -> &'static str {
         match self {
             Self::Responses => "truncated stream: it ended without response.completed",
             Self::Messages => "truncated stream: it ended without a stop reason and without message_stop",
             Self::Chat | Self::Completions => "truncated stream: it ended without a finish reason and without [DONE]",
-            Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => {
-                "response is an event stream, which this API does not have"
-            }
+            Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => NO_STREAMS,
         }
     }
 }

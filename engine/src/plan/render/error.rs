@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::{ID_BLOCK_CAPACITY, MAX_DATASET_BYTES, MAX_PROMPT_TOKENS};
 
+use crate::units::counted;
+
 /// Settings that no request can be made from. Values of headers are never shown: they may be secrets.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -45,7 +47,7 @@ pub enum RenderError {
         reason: &'static str,
     },
     /// The header lines with ids do not fit where a connection keeps them.
-    #[error("endpoint.session_header: the headers with ids take {length} bytes, allowed are {ID_BLOCK_CAPACITY}; shorten the name by {} characters", length - ID_BLOCK_CAPACITY)]
+    #[error("endpoint.session_header: the headers with ids take {length} bytes, allowed are {ID_BLOCK_CAPACITY}; shorten the name by {}", counted(length - ID_BLOCK_CAPACITY, "character"))]
     IdBlockTooLong {
         /// Bytes that the header lines take.
         length: usize,

@@ -189,7 +189,7 @@ fn a_level_whose_figure_no_success_has_is_warned_of_and_one_that_some_have_is_no
     assert_eq!(found[0].warning(), None);
     let warning = found[1].warning().expect("nobody has it");
     assert!(
-        warning.starts_with("slos.inter_token_latency: none of the 2 successes"),
+        warning.starts_with("slos.inter_token_latency: none of 2 successes"),
         "{warning}"
     );
     assert_eq!(levels(&[mute, success(BASELINE, 1)])[1].warning(), None);

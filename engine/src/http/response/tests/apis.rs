@@ -143,13 +143,95 @@ fn whole_answers_are_judged_by_their_api() {
         assert_eq!(read.contents, 1, "{protocol:?}");
         assert_eq!(read.usage, TokenUsage::default(), "{protocol:?}");
         let other = facts_as(protocol, &sized("200 OK", "", r#"{"object":"other"}"#), Then::Stay);
-        assert_eq!(
-            other.failure(),
-            (FailureKind::NoContent, protocol.no_answer()),
-            "{protocol:?}"
-        );
+        let told = format!("{}; found an object of the kind 'other'", protocol.no_answer());
+        assert_eq!(other.failure(), (FailureKind::NoContent, told.as_str()), "{protocol:?}");
         let broken = facts_as(protocol, &sized("200 OK", "", &body[1..]), Then::Stay);
         assert_eq!(broken.failure().0, FailureKind::InvalidBody, "{protocol:?}");
+    }
+}
+
+#[test]
+fn an_answer_of_another_api_is_told_with_what_was_found_and_what_was_wanted() {
+    // Bodies that are whole in their own API, and empty ones, with the words that name them.
+    let bodies = [
+        (
+            Some(Protocol::Chat),
+            r#"{"object":"chat.completion","choices":[{"message":{"content":"a"}}]}"#,
+            "kind 'chat.completion'",
+        ),
+        (
+            Some(Protocol::Completions),
+            r#"{"object":"text_completion","choices":[{"text":"a"}]}"#,
+            "kind 'text_completion'",
+        ),
+        (
+            Some(Protocol::Responses),
+            r#"{"object":"response","output_text":"a"}"#,
+            "kind 'response'",
+        ),
+        (
+            Some(Protocol::Messages),
+            r#"{"type":"message","content":[{"type":"text","text":"a"}]}"#,
+            "kind 'message'",
+        ),
+        (
+            Some(Protocol::Embeddings),
+            r#"{"object":"list","data":[{"object":"embedding","embedding":[0.1]}]}"#,
+            "kind 'list'",
+        ),
+        (
+            Some(Protocol::CohereRankings),
+            r#"{"id":"x","results":[{"index":0,"relevance_score":0.5}]}"#,
+            "the keys id, results",
+        ),
+        (Some(Protocol::TeiRankings), r#"[{"index":0,"score":0.5}]"#, "a list"),
+        (
+            Some(Protocol::NimRankings),
+            r#"{"rankings":[{"index":0,"logit":0.5}]}"#,
+            "the keys rankings",
+        ),
+        (None, "[]", "an empty list"),
+        (None, "{}", "an empty object"),
+        (None, r#""hello""#, "'\"hello\"'"),
+    ];
+    // Two APIs that look alike from outside.
+    let is_read = |own: Protocol, protocol: Protocol| {
+        own == protocol || (own, protocol) == (Protocol::CohereRankings, Protocol::TeiRankings)
+    };
+    for protocol in Protocol::ALL {
+        for (own, body, words) in bodies {
+            if own.is_some_and(|own| is_read(own, protocol)) {
+                continue;
+            }
+            let read = facts_as(protocol, &sized("200 OK", "", body), Then::Stay);
+            let (kind, message) = read.failure();
+            assert_eq!(kind, FailureKind::NoContent, "{protocol:?}: {body}");
+            assert!(
+                message.starts_with(protocol.no_answer()) && message.contains(words),
+                "{protocol:?}: {message}"
+            );
+        }
+        // Streams of others, whole and cut.
+        for (own, events) in [
+            (Protocol::Chat, &[TOKEN, DONE][..]),
+            (Protocol::Responses, &[CREATED, DELTA, COMPLETED]),
+            (Protocol::Messages, &[START, BLOCK, STOP_REASON, STOP]),
+        ] {
+            if own == protocol {
+                continue;
+            }
+            let read = facts_as(protocol, &stream(events), Then::Stay);
+            let (kind, message) = read.failure();
+            assert!(
+                matches!(kind, FailureKind::NoContent | FailureKind::TruncatedStream),
+                "{kind:?}"
+            );
+            let wanted = protocol.events().map_or_else(
+                || "response is an event stream, which this API does not have".to_owned(),
+                |events| format!("content as events of {events} do"),
+            );
+            assert!(message.contains(&wanted), "{protocol:?}: {message}");
+        }
     }
 }
 

@@ -69,13 +69,13 @@ fn every_error_of_rendering_is_found_by_a_check() {
         ("dataset.prompts.isl.mean", |config| {
             config.dataset.isl = Some(Length::Normal {
                 mean: -1.0,
-                stddev: 0.0,
+                stddev: Some(0.0),
             });
         }),
         ("dataset.prompts.osl.stddev", |config| {
             config.dataset.osl = Some(Length::Normal {
                 mean: 1.0,
-                stddev: f64::NAN,
+                stddev: Some(f64::NAN),
             });
         }),
         ("dataset.prompts.isl: entry 0 would have", |config| {

@@ -89,7 +89,7 @@ fn a_session_header_replaces_the_name_of_the_correlation_id() {
     assert!(
         with(&"S".repeat(107))
             .error()
-            .ends_with("shorten the name by 1 characters")
+            .ends_with("shorten the name by 1 character")
     );
 }
 
