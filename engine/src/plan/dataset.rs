@@ -1,5 +1,6 @@
 //! From the dataset as written to requests and their order: first a draft, which is refused or not, then the bytes.
 
+use std::cell::OnceCell;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
 use super::{Conversations, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
-    DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
-    Sampler, Sampling, Session, Synthetic, SyntheticRankings, read_file, read_records,
+    ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
+    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -21,6 +22,7 @@ const DEFAULT_QUERY_TOKENS: LengthDistribution = LengthDistribution::Fixed(32);
 
 /// Said of prompts that no schedule can replay.
 const UNTIMED: &str = "prompts of type synthetic have none; bring them in a file";
+const UNTIMED_POOL: &str = "records of format random_pool have none; use format: single_turn";
 
 /// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
 pub(super) struct Dataset<'a> {
@@ -28,14 +30,14 @@ pub(super) struct Dataset<'a> {
     pool: Option<Pool>,
     sampling: Sampling,
     seed: u64,
-    /// The first conversation without a timestamp, in words.
-    pub(super) untimed: Option<String>,
+    /// Where a file's records come from.
+    origin: Option<&'a FileOrigin>,
 }
 
 /// Draws from a pool of texts.
 struct Pool {
     draws: u32,
-    ids: FileConversations,
+    ids: ConversationIds,
 }
 
 impl Dataset<'_> {
@@ -55,11 +57,24 @@ impl Dataset<'_> {
     pub(super) fn schedule(&self, window: Window) -> Result<Schedule, NoSchedule> {
         match self.draft.file_sessions() {
             Some(sessions) if self.pool.is_none() => {
-                let start = |session: &Session| (session.turns[0].timestamp, session.turns.len() as u32);
+                let start = |session: &Session<'_>| (session.turns[0].timestamp, session.turns.len() as u32);
                 Schedule::new(sessions.iter().map(start), window)
             }
             _ => Err(NoSchedule::NoTimestamp { conversation: 0 }),
         }
+    }
+
+    /// The first conversation without a timestamp, in words.
+    pub(super) fn untimed(&self) -> Option<String> {
+        let Some(origin) = self.origin else {
+            return Some(UNTIMED.to_owned());
+        };
+        if self.pool.is_some() {
+            return Some(UNTIMED_POOL.to_owned());
+        }
+        let mut sessions = self.draft.file_sessions()?.iter();
+        let untimed = sessions.find(|session| session.turns[0].timestamp.is_none());
+        untimed.map(|session| untimed_record(origin, session))
     }
 
     /// Makes the requests.
@@ -73,7 +88,7 @@ impl Dataset<'_> {
         } = self;
         let mut images = draft.render();
         if let Some(Pool { draws, ids }) = pool {
-            images = drawn(&images, draws, seed, &ids);
+            images = drawn(&images, draws, seed, ids);
         }
         images.order = Sampler::new(sampling, images.order.entries(), seed);
         images
@@ -92,13 +107,22 @@ impl From<RenderError> for NoDataset {
     }
 }
 
+/// The bytes of a dataset's file, once they are read: what is made of them borrows their texts.
+#[derive(Debug, Default)]
+pub(super) struct FileBytes(OnceCell<Vec<u8>>);
+
 /// Looks at the dataset; `seed` is the root of the run.
-pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64) -> Result<Dataset<'a>, NoDataset> {
+pub(super) fn draft<'a>(
+    config: &'a Config,
+    inputs: &'a RenderInputs<'a>,
+    bytes: &'a FileBytes,
+    seed: u64,
+) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
     let mut pool = None;
-    let (draft, untimed) = match &written.file {
+    let draft = match &written.file {
         None if inputs.kind.ranks() => {
             let rankings = written.rankings;
             let dataset = SyntheticRankings {
@@ -111,7 +135,7 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
                 passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
                 seed,
             };
-            (Draft::rankings(inputs, dataset)?, Some(UNTIMED.to_owned()))
+            Draft::rankings(inputs, dataset)?
         }
         None => {
             let dataset = Synthetic {
@@ -130,22 +154,18 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
                     seed,
                 )
             };
-            (Draft::synthetic(inputs, dataset)?, Some(UNTIMED.to_owned()))
+            Draft::synthetic(inputs, dataset)?
         }
         Some(file) => {
-            let sessions = sessions(config, file)?;
+            let sessions = sessions(config, file, bytes)?;
             let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
-            let untimed = if is_pool(file) {
+            if is_pool(file) {
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
-                    ids: make.clone(),
+                    ids: make.ids(),
                 });
-                Some("records of format random_pool have none; use format: single_turn".to_owned())
-            } else {
-                let untimed = sessions.iter().find(|session| session.turns[0].timestamp.is_none());
-                untimed.map(|session| untimed_record(&file.origin, session))
-            };
-            (Draft::sessions(inputs, sessions, make)?, untimed)
+            }
+            Draft::sessions(inputs, sessions, make)?
         }
     };
     let sampling = match written.sampling.unwrap_or_default() {
@@ -158,7 +178,7 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
         pool,
         sampling,
         seed,
-        untimed,
+        origin: written.file.as_ref().map(|file| &file.origin),
     })
 }
 
@@ -179,7 +199,11 @@ fn is_pool(file: &config::FileDataset) -> bool {
 }
 
 /// The sessions that a file or the config itself brings: as many as are asked for, but of a pool all.
-fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>, NoDataset> {
+fn sessions<'a>(
+    config: &'a Config,
+    file: &'a config::FileDataset,
+    bytes: &'a FileBytes,
+) -> Result<Vec<Session<'a>>, NoDataset> {
     let options = FileOptions {
         format: match file.format.unwrap_or_default() {
             config::FileFormat::SingleTurn => FileFormat::SingleTurn,
@@ -191,11 +215,13 @@ fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>,
     };
     let sessions = match &file.origin {
         FileOrigin::Path { path, at } => {
-            read_file(Path::new(path), options).map_err(|error| in_file(config, path, *at, error))
+            let bytes = load_file(Path::new(path)).map(|loaded| bytes.0.get_or_init(|| loaded));
+            let read = bytes.and_then(|bytes| read_bytes(bytes, options));
+            read.map_err(|error| in_file(config, path, *at, error))
         }
         FileOrigin::Records(records) => {
-            let (places, texts): (Vec<Position>, Vec<String>) = records.iter().cloned().unzip();
-            read_records(&texts, options).map_err(|error| in_config(config, &places, error))
+            let texts = records.iter().map(|(_, text)| text.as_str());
+            read_records(texts, options).map_err(|error| in_config(config, records, error))
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
@@ -206,7 +232,7 @@ fn sessions(config: &Config, file: &config::FileDataset) -> Result<Vec<Session>,
 }
 
 /// Where the first turn of a session stands that should have a timestamp.
-fn untimed_record(origin: &FileOrigin, session: &Session) -> String {
+fn untimed_record(origin: &FileOrigin, session: &Session<'_>) -> String {
     let record = session.turns[0].record;
     let place = match origin {
         FileOrigin::Path { path, .. } => format!("the one at {path}:{record}"),
@@ -216,7 +242,7 @@ fn untimed_record(origin: &FileOrigin, session: &Session) -> String {
 }
 
 /// A pool's texts as `entries` conversations, each a draw with replacement. Their bytes are those of the pool.
-fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: &FileConversations) -> RequestImages {
+fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: ConversationIds) -> RequestImages {
     let draws = Sampler::of_pool(pool.order.entries(), seed);
     let count = NonZeroU32::new(entries).expect("a config without mistakes has at least one entry");
     let images = (0..entries).map(|entry| {
@@ -227,7 +253,7 @@ fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: &FileConversations)
     RequestImages {
         entries: images.collect(),
         order: Sampler::sequential(count),
-        conversations: Conversations::of_single_turns((0..entries).map(|entry| ids.id(entry))).into(),
+        conversations: Conversations::of_made_ids(ids, entries).into(),
         ..pool.clone()
     }
 }
@@ -260,14 +286,14 @@ fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagn
 }
 
 /// Mistakes of records that stand in the config.
-fn in_config(config: &Config, places: &[Position], error: FileError) -> Diagnostics {
+fn in_config(config: &Config, records: &[(Position, String)], error: FileError) -> Diagnostics {
     let FileError::Mistakes { list, more } = error else {
         return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
     };
     let mut diagnostics: Vec<Diagnostic> = list
         .into_iter()
         .map(|mistake| {
-            let at = places[mistake.record as usize];
+            let (at, _) = records[mistake.record as usize];
             let field = if mistake.field.is_empty() {
                 String::new()
             } else {
