@@ -96,6 +96,43 @@ fn every_example_is_sound() {
     }
 }
 
+/// AIPerf's public schema knows camelCase only, and users of both tools point their editors at it (`docs/config-commands.md`).
+#[test]
+fn the_examples_spell_keys_as_aiperfs_schema_does() {
+    // Not keys of the format: tags of metrics, fields of trace records, variables of the example; and of the environment, which are upper case.
+    let names = [
+        "error_rate",
+        "hash_ids",
+        "input_length",
+        "inter_token_latency",
+        "output_length",
+        "prompt_tokens",
+        "time_to_first_token",
+    ];
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut keys = 0;
+    for entry in std::fs::read_dir(directory).expect("the examples are there") {
+        let path = entry.expect("the directory is readable").path();
+        if path.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("the example is readable");
+        for line in text.lines().map(|line| line.split('#').next().unwrap_or_default()) {
+            let before_colons: Vec<&str> = line.split(':').collect();
+            for part in &before_colons[..before_colons.len() - 1] {
+                let key = part.rsplit(['{', ',', ' ', '.']).next().unwrap_or_default();
+                keys += 1;
+                assert!(
+                    !key.contains('_') || key.starts_with(char::is_uppercase) || names.contains(&key),
+                    "{}: `{key}` is not camelCase",
+                    path.display()
+                );
+            }
+        }
+    }
+    assert!(keys > 200, "{keys} keys");
+}
+
 #[test]
 fn the_examples_show_what_they_are_named_after() {
     assert_eq!(plan("quickstart.yaml").phases[0].stop.requests, Some(100));
@@ -119,7 +156,7 @@ fn the_examples_show_what_they_are_named_after() {
         _ => panic!("{} has no rate", phase.name),
     };
     assert_eq!((moves(&rates[0]), moves(&rates[1])), ((true, false), (false, true)));
-    assert!(rates[2].drops_arrivals());
+    assert!(rates[2].concurrency.is_some());
     assert_eq!(cells("sweep.yaml").cells().len(), 18);
     assert!(
         matches!(&plan("fixed-schedule.yaml").phases[0].arrival, Arrival::FixedSchedule(schedule) if schedule.starts().len() == 12)

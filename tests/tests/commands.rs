@@ -145,9 +145,9 @@ fn hurried(template: &str) -> String {
         let shortened = [
             ("      duration: ", "300ms"),
             ("        window: ", "1s"),
-            ("        sustain_duration: ", "1s"),
-            ("  cooldown_seconds: ", "0"),
-            ("  num_runs: ", "2"),
+            ("        sustainDuration: ", "1s"),
+            ("  cooldownSeconds: ", "0"),
+            ("  numRuns: ", "2"),
         ];
         match shortened.iter().find(|(key, _)| line.starts_with(key)) {
             Some((key, value)) => text.push_str(&format!("{key}{value}\n")),
@@ -155,7 +155,7 @@ fn hurried(template: &str) -> String {
         }
     }
     // A search takes a few windows.
-    if template.contains("adaptive_scale") {
+    if template.contains("adaptiveScale") {
         text = text.replace("duration: 300ms", "duration: 6s");
     }
     text
