@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::command_args::{ConfigCommand, DryRun, Shell};
+use crate::command_args::{ConfigCommand, DryRun, Recover, Shell};
 use crate::config_args::ConfigArgs;
 use crate::engine::{self, CoreChoice};
 use crate::{cores, exit};
@@ -29,6 +29,12 @@ pub(crate) enum Command {
     /// Work with config files without sending anything.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Write the results of a run that died, from the journal that it left.
+    ///
+    /// A run that is killed, by a second Ctrl-C, kill -9, a lack of memory or a crash, leaves ringload.journal in its artifact directory: all records but those
+    /// of its last two seconds. The results are marked as not complete, with the reason. The journal stays.
+    #[command(after_long_help = exit::help())]
+    Recover(Recover),
     /// Print the completions of a shell.
     Completions {
         /// The shell, with the place that it looks for them.
@@ -135,7 +141,7 @@ pub(crate) struct Profile {
 
     /// Exit with code 4 if the client was the limit: if its verdict on itself is `invalid` in a profiling phase.
     ///
-    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 130 or 143, whatever
+    /// The results are written and shown as always. A run that failed exits with 1 and one that was interrupted with 129, 130 or 143, whatever
     /// the verdict.
     #[arg(long, help_heading = "Engine")]
     pub(crate) fail_on_client_limited: bool,

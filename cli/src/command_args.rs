@@ -70,6 +70,21 @@ pub(crate) struct Init {
     pub(crate) url: Option<String>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Recover {
+    /// The artifact directory of the run. That of a sweep or of several runs does too if one of them died.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Write the results here instead of into DIR.
+    #[arg(long, alias = "artifact-dir", value_name = "DIR")]
+    pub(crate) output_artifact_dir: Option<PathBuf>,
+
+    /// Remove results of an earlier run from that other directory first.
+    #[arg(long, requires = "output_artifact_dir")]
+    pub(crate) overwrite: bool,
+}
+
 /// The words of `--format` of commands that report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Report {

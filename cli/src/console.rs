@@ -22,6 +22,11 @@ fn shown(text: &str) -> Cow<'_, str> {
     HIDDEN.get().map_or(Cow::Borrowed(text), |secrets| secrets.redact(text))
 }
 
+/// A text without what no line may show, for who writes it by other means.
+pub(crate) fn masked(text: &str) -> String {
+    shown(text).into_owned()
+}
+
 /// Writes results to standard output. A reader that went away early has what it wanted.
 ///
 /// # Errors

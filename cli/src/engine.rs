@@ -15,6 +15,7 @@ use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
+pub(crate) use ringload_engine::artifact::JOURNAL;
 pub(crate) use ringload_engine::cells::{
     Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
@@ -25,7 +26,7 @@ pub(crate) use ringload_engine::plan::{
 };
 pub(crate) use ringload_engine::run::{
     Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
-    Preview, Requests, RunError, RunOptions, RunOutcome, preview, run,
+    Preview, RecoverOptions, Recovered, Requests, RunError, RunOptions, RunOutcome, preview, recover, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 

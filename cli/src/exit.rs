@@ -21,7 +21,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Every way to end, with the text that the help shows.
-    const TABLE: [(Self, &'static str); 7] = [
+    const TABLE: [(Self, &'static str); 8] = [
         (Self::Success, "success"),
         (Self::RunFailed, "the run failed"),
         (
@@ -35,6 +35,10 @@ impl Exit {
         (
             Self::ClientLimited,
             "the client was the limit and --fail-on-client-limited was given",
+        ),
+        (
+            Self::Interrupted(signal_hook::consts::SIGHUP),
+            "interrupted by SIGHUP (the terminal hung up)",
         ),
         (
             Self::Interrupted(signal_hook::consts::SIGINT),
@@ -90,6 +94,7 @@ mod tests {
                 (Exit::Usage, 2),
                 (Exit::ThresholdMissed, 3),
                 (Exit::ClientLimited, 4),
+                (Exit::Interrupted(1), 129),
                 (Exit::Interrupted(2), 130),
                 (Exit::Interrupted(15), 143),
             ]

@@ -10,9 +10,11 @@ mod cores;
 mod dry_run_text;
 mod engine;
 mod exit;
+mod last_words;
 mod number;
 mod progress;
 mod signals;
+mod sys;
 mod table;
 mod templates;
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         }
         Command::Config(ConfigCommand::Init(init)) => command::init::execute(&init),
         Command::Config(ConfigCommand::Schema) => command::about::schema(),
+        Command::Recover(recover) => command::recover::execute(&recover),
         Command::Completions { shell } => command::about::completions(shell),
         Command::Man { command } => command::about::man(&command),
         Command::Version => command::about::version(),

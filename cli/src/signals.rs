@@ -5,15 +5,30 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
-use crate::console;
 use crate::exit::Exit;
+use crate::{console, sys};
 
-/// Signals that end a run.
-const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+/// Signals that end a run. Not SIGHUP where the user had it ignored (nohup): the run is to outlive the terminal then.
+fn ending() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !sys::is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// From now on a write that passes a limit on file sizes (ulimit -f) fails (EFBIG, write(2)) and is told like a full disk. The default of the signal
+/// that comes with it is to kill, and all results went with the process.
+///
+/// # Errors
+/// When the system refuses the handler.
+pub(crate) fn survive_large_files() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+}
 
 /// Watches for signals until it is dropped.
 pub(crate) struct Watch {
@@ -22,26 +37,21 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Calls `on_first` with the first ending signal, on a thread of its own. The one after it ends the process with that signal's code from
-    /// inside the signal handler, so it works even when every thread is stuck.
+    /// Calls `on_first` with the first ending signal, on a thread of its own. The one after it ends the process with that signal's code, and a line on
+    /// the way back to the results, from inside the signal handler: it works even when every thread is stuck.
     ///
     /// # Errors
     /// When the system refuses the handlers or the thread.
     pub(crate) fn start(on_first: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
-        // Its default is to kill: a limit on file sizes (ulimit -f) then took all results with it. With a handler the write that passes the
-        // limit fails (EFBIG, write(2)) and is told like a full disk.
-        flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+        survive_large_files()?;
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in ENDING {
-            // Handlers run in the order of registration: the shutdown looks at the flag before this signal sets it.
-            flag::register_conditional_shutdown(
-                signal,
-                i32::from(Exit::Interrupted(signal).code()),
-                Arc::clone(&asked),
-            )?;
-            flag::register(signal, Arc::clone(&asked))?;
+        let ending = ending();
+        for &signal in &ending {
+            // A terminal that goes away may say so twice, through the shell and by itself, and nobody is in a hurry then.
+            let second = (signal != SIGHUP).then(|| i32::from(Exit::Interrupted(signal).code()));
+            sys::end_at_second(signal, Arc::clone(&asked), second)?;
         }
-        let mut signals = Signals::new(ENDING)?;
+        let mut signals = Signals::new(&ending)?;
         let handle = signals.handle();
         let thread = thread::Builder::new().name("signals".into()).spawn(move || {
             if let Some(signal) = signals.forever().next() {

@@ -177,7 +177,7 @@ impl LoadedCore {
         let slots = phase.concurrency.expect("a closed loop has a concurrency").get();
         let exchange =
             Arc::new(Exchange::new(&[GATE_CAPACITY], 1).expect("a host that can run benches has descriptors"));
-        let journal = Journal::start(journal, 1).expect("the bench names a writable file");
+        let journal = Journal::start(journal, 1, b"bench").expect("the bench names a writable file");
         let core_plan = CorePlan {
             id: CoreId(0),
             phases: plan.phases[..1].to_vec(),
@@ -196,6 +196,7 @@ impl LoadedCore {
             pacing: Pacing::Efficient.on_host(true),
             journal: BlockWriter::new(CoreId(0), journal.queue()),
             judge: None,
+            secrets: plan.secrets.clone(),
             keep_successes: true,
         };
         limits::raise_descriptor_limit(core_plan.connections as u64 + 128);
@@ -261,7 +262,7 @@ impl LoadedCore {
             .join()
             .expect("the core does not panic")
             .expect("the ring works to the end");
-        let (_, written) = self.journal.finish();
+        let written = self.journal.finish().written;
         written.expect("the journal can be written");
     }
 

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use crate::config;
 use crate::dataset::{FileFormat, FileOptions, read_bytes};
 use crate::http::{Feed, HttpError, Protocol, ResponseReader, ScratchPool};
-use crate::journal::{Reader, block_of};
+use crate::journal::{Reader, block_of, salvage};
 use crate::record;
 
 /// A config file: it is read, or refused with mistakes that have a place in it and can be shown.
@@ -186,7 +186,12 @@ pub fn journal(bytes: &[u8]) {
     };
     let file = if choice % 2 == 0 { rest.to_vec() } else { block_of(rest) };
     let mut at = 0;
-    while at < rest.len() && record::decode(rest, &mut at).is_ok() {}
+    while at < rest.len() {
+        let text = record::decode_text(rest, &mut at);
+        if text.is_err() || (text == Ok(None) && record::decode(rest, &mut at).is_err()) {
+            break;
+        }
+    }
     let path = std::env::temp_dir().join(format!(
         "ringload-fuzz-{}-{:?}",
         std::process::id(),
@@ -198,6 +203,17 @@ pub fn journal(bytes: &[u8]) {
         // Every record takes bytes, so there are no more of them than bytes.
         let records = reader.take(file.len() + 1).take_while(Result::is_ok).count();
         assert!(records <= file.len(), "{records} records of {} bytes", file.len());
+    }
+    if let Ok(hold) = salvage(&path) {
+        let mut seen = 0;
+        let salvaged = hold.read(|_| true, |_| seen += 1);
+        let salvaged = salvaged.expect("a temporary file can be read");
+        let reader = salvaged.reader().expect("a temporary file can be read");
+        assert_eq!(
+            reader.filter_map(Result::ok).count(),
+            seen,
+            "what was checked can be read"
+        );
     }
     let _ = std::fs::remove_file(&path);
 }

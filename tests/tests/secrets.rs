@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use ringload_tests::mock;
-use ringload_tests::program::{Ended, Workplace};
+use ringload_tests::program::{Ended, Program, Workplace};
 use ringload_tests::server::{Client, ScriptedServer, nobody, whole_answer};
+use ringload_tests::{eventually, mock};
 
 /// Endings of the canaries: a text that no word of ours holds.
 const CANARIES: [&str; 12] = [
@@ -147,7 +147,7 @@ variables: {{service_token: zq10VARIABLE}}
 fn run(place: &Workplace, arguments: &[&str]) -> Ended {
     let mut command = place.command(arguments);
     command.env("CANARY_TOKEN", "zq11ENV");
-    ringload_tests::program::Program::start(command).end()
+    Program::start(command).end()
 }
 
 fn profile(place: &Workplace, more: &[&str]) -> Ended {
@@ -242,6 +242,34 @@ fn a_run_that_passes_shows_no_credential() {
     let path = "/reset_prefix_cache?token=zq9HOOK";
     let ended = profile(&place, &["--overwrite", "--reset-kv-cache-path", path]).expect(0);
     assert_clean("a run with flags", &place, &ended);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_credential_and_neither_does_its_recovery() {
+    for echo in [Echo::Refuse, Echo::StreamError, Echo::Reason] {
+        let (server, _) = echoing(echo, false);
+        let text = config(&server.address().to_string(), "");
+        let text = text
+            .replace(", raw: true", "")
+            .replace("concurrency: 2, requests: 4", "concurrency: 2, duration: 10m");
+        let place = Workplace::new(&text);
+        let mut command = place.command(&["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"]);
+        command.env("CANARY_TOKEN", "zq11ENV");
+        let program = Program::start(command);
+        let journal = place.path("results/ringload.journal");
+        eventually("some records", || {
+            fs::metadata(&journal).is_ok_and(|journal| journal.len() > 70_000)
+        });
+        program.signal("KILL");
+        let ended = program.end();
+        let bytes = fs::read(&journal).expect("a journal");
+        let masked = bytes.windows(10).any(|window| window == b"<redacted>");
+        assert!(masked, "{echo:?}: the server was to say a credential");
+        assert_clean(&format!("{echo:?}, killed"), &place, &ended);
+        let ended = run(&place, &["recover", "results"]).expect(0);
+        assert!(place.path("results/profile_export.jsonl").exists());
+        assert_clean(&format!("{echo:?}, recovered"), &place, &ended);
+    }
 }
 
 #[test]

@@ -108,6 +108,7 @@ const CLI: &[&str] = &[
 /// The only folders with unsafe code.
 const UNSAFE: &[&str] = &[
     "engine/src/sys/",
+    "cli/src/sys.rs",
     "mock-server/src/sys.rs",
     "benches/src/sys.rs",
     "tests/src/sys/",

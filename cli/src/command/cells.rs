@@ -51,7 +51,7 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
             "error: results cannot be written to standard output: {error}; they are in {}",
             cells.directory().display()
         ));
-        return Exit::RunFailed;
+        return outcome.interrupted.map_or(Exit::RunFailed, Exit::Interrupted);
     }
     let limit = limit.filter(|_| wishes.fail_on_client_limited);
     let (exit, reason) = super::profile::verdict(outcome.interrupted, outcome.failure.as_deref(), None, limit);

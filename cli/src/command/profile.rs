@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{cells, dry_run};
+use super::{cells, dry_run, quoted};
 use ringload_engine::units::Nanos;
 
 use crate::args::{DriverFlag, PacingFlag, PresetFlag, Profile, Ui};
@@ -13,6 +13,7 @@ use crate::engine::{
     ServerPreset, Source, Verification, Work,
 };
 use crate::exit::Exit;
+use crate::last_words;
 use crate::progress::Progress;
 use crate::signals::Watch;
 use crate::table;
@@ -97,6 +98,11 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
             Work::Cells(suite) => dry_run::of_cells(suite, &options, format),
         };
     }
+    let directories: Vec<&Path> = match &work {
+        Work::Run(plan) => vec![&plan.artifacts.directory],
+        Work::Cells(suite) => suite.cells().iter().map(|cell| cell.directory.as_path()).collect(),
+    };
+    let _ready = last_words::prepare(directories.into_iter());
     // Results are printed with the watch still on: a signal now must not leave half a table behind in silence.
     let exit = match work {
         Work::Run(plan) => run_one(&plan, &options, ui, args.fail_on_client_limited),
@@ -159,10 +165,12 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
     text.push('\n');
     text.push_str(&table::render_files(&outcome.artifact_directory, &outcome.files));
     if let Err(error) = console::print(&text) {
-        return failed(&format!(
+        let exit = failed(&format!(
             "error: results cannot be written to standard output: {error}; they are in {}",
             outcome.artifact_directory.display()
         ));
+        // The terminal that hung up is not there to be written to.
+        return outcome.interrupted.map_or(exit, Exit::Interrupted);
     }
     let limit = fail_on_client_limited
         .then(|| engine::client_limit(&outcome.report))
@@ -249,29 +257,19 @@ fn first_free(base: &Path) -> PathBuf {
 fn command_line(arguments: impl Iterator<Item = String>) -> String {
     let words = engine::recorded(arguments).into_iter().enumerate();
     let quoted: Vec<String> = words
-        .map(|(at, word)| if at == 0 { program_name(&word) } else { quote(&word) })
+        .map(|(at, word)| if at == 0 { program_name(&word) } else { quoted(&word) })
         .collect();
     quoted.join(" ")
 }
 
 /// The program without its path, which says nothing about the run.
 fn program_name(path: &str) -> String {
-    quote(
+    quoted(
         Path::new(path)
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or("ringload"),
     )
-}
-
-fn quote(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        // Inside single quotes everything is literal but the single quote itself (POSIX shell, 2.2.2).
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,25 @@ impl ArtifactDirectory {
         Ok(Self { root, names })
     }
 
+    /// The directory of a run whose process died: what the run had begun to write makes room, everything else stays.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn reopen(plan: &Plan) -> Result<Self, ArtifactError> {
+        let root = plan.artifacts.directory.clone();
+        let prefix = plan.artifacts.prefix.as_deref();
+        let names = Names::new(prefix).ok_or_else(|| ArtifactError::Prefix {
+            prefix: prefix.unwrap_or_default().to_owned(),
+        })?;
+        let found = results_in(&root, &names).map_err(|source| ArtifactError::Unusable {
+            directory: root.clone(),
+            source,
+        })?;
+        let begun = |path: &PathBuf| path.to_string_lossy().ends_with(names::UNFINISHED);
+        remove(&root, &found.into_iter().filter(begun).collect::<Vec<_>>())?;
+        Ok(Self { root, names })
+    }
+
     /// Whether the directory holds results that may not be overwritten. Changes nothing.
     ///
     /// # Errors

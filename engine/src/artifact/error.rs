@@ -1,7 +1,7 @@
 //! Why artifacts could not be written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A problem with the artifact directory or a file in it.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum ArtifactError {
     /// The directory holds results that nobody allowed to be removed.
     #[error(
         "artifacts.dir: {} holds results of an earlier run ({found}), and results are never overwritten: choose another directory, \
-         for example {}, or give --overwrite to remove them", .directory.display(), .free.display()
+         for example {}, or give --overwrite to remove them{}", .directory.display(), .free.display(), way_back(.recoverable.as_deref())
     )]
     Occupied {
         /// The directory.
@@ -19,6 +19,14 @@ pub enum ArtifactError {
         found: String,
         /// A directory of a similar name that does not exist.
         free: PathBuf,
+        /// Where a run left its journal and no results.
+        recoverable: Option<PathBuf>,
+    },
+    /// A run that is under way writes there.
+    #[error("artifacts.dir: a run is under way in {}; wait for its end, or choose another directory", .directory.display())]
+    UnderWay {
+        /// The directory.
+        directory: PathBuf,
     },
     /// The directory cannot be made or cannot take a file.
     #[error("artifacts.dir: cannot write in {}: {source}; choose a directory that can be created and written", .directory.display())]
@@ -50,4 +58,14 @@ pub enum ArtifactError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What can be done about a run that died.
+fn way_back(recoverable: Option<&Path>) -> String {
+    recoverable.map_or_else(String::new, |directory| {
+        format!(
+            "; that run did not write its results, and ringload recover {} does",
+            directory.display()
+        )
+    })
 }

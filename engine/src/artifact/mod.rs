@@ -45,7 +45,7 @@ pub use jsonl::{RecordIds, RecordLines};
 pub use raw::RawLines;
 pub use shared::{
     AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, check, clear,
-    metrics, read_metrics, write_document, write_text,
+    is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
 
@@ -55,6 +55,9 @@ use crate::report::Report;
 
 /// Name of the journal in the artifact directory. It is there while a run's records have not been written out.
 pub const JOURNAL: &str = names::JOURNAL_NAME;
+
+/// Names of the files that are written before the load.
+pub const BEFORE_LOAD: [&str; 2] = [names::INPUTS, names::RESOLVED];
 
 /// What the engine knows beside the report, for the `ringload` key of the JSON files: client verdict, driver, cores and the like.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Files beside those of single runs: what a directory of several runs holds of its own, where, and how to tell it from what others put there.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::directory::{AtomicFile, files_in, free_name, remove, results_in};
 use super::error::ArtifactError;
 use super::json;
-use super::names::Names;
+use super::names::{JOURNAL_NAME, Names, READY};
 use crate::report::Report;
 
 /// What stands for the version of the tool in every document.
@@ -124,15 +124,66 @@ pub(super) fn removable(
             source,
         })?;
     }
+    let journals: Vec<&Path> = found
+        .iter()
+        .filter_map(|(directory, _)| left_journal(directory))
+        .collect();
+    if let Some(directory) = journals.iter().find(|directory| is_under_way(directory)) {
+        return Err(ArtifactError::UnderWay {
+            directory: directory.to_path_buf(),
+        });
+    }
     let first = found.iter().find_map(|(_, files)| files.first());
     if let (Some(first), false) = (first, overwrite) {
         return Err(ArtifactError::Occupied {
             found: first.strip_prefix(root).unwrap_or(first).display().to_string(),
             free: free_name(root),
+            recoverable: journals.first().map(|directory| directory.to_path_buf()),
             directory: root.to_owned(),
         });
     }
     Ok((names, found))
+}
+
+/// The directory again, if its run left a journal and no results.
+fn left_journal(directory: &Path) -> Option<&Path> {
+    let is_left = directory.join(JOURNAL_NAME).is_file() && !is_ready(directory);
+    is_left.then_some(directory)
+}
+
+/// Whether a run has written all its results there.
+pub fn is_ready(directory: &Path) -> bool {
+    directory.join(READY).is_file()
+}
+
+/// Takes that mark away. Best effort: who cannot write there has been told so.
+pub fn unmark_ready(directory: &Path) {
+    let _ = fs::remove_file(directory.join(READY));
+}
+
+/// Whether the journal there is being written: its writer locks it for as long as it lives.
+fn is_under_way(directory: &Path) -> bool {
+    let journal = File::open(directory.join(JOURNAL_NAME));
+    journal.is_ok_and(|journal| matches!(journal.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Directories at and below this one where a run left a journal and no results; not deeper than the cells of several runs lie.
+pub fn journals_below(root: &Path) -> Vec<PathBuf> {
+    /// `VARIATION/profile_runs/trial_0001`.
+    const DEPTH: usize = 3;
+    let (mut found, mut level) = (Vec::new(), vec![root.to_owned()]);
+    for _ in 0..=DEPTH {
+        found.extend(
+            level
+                .iter()
+                .filter_map(|directory| left_journal(directory))
+                .map(Path::to_owned),
+        );
+        let below = level.iter().filter_map(|directory| directories_in(directory).ok());
+        level = below.flatten().collect();
+    }
+    found.sort();
+    found
 }
 
 /// Removes what was found, and the directories that this leaves empty.

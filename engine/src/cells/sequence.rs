@@ -102,7 +102,10 @@ impl CellsError {
     /// Whether another command line would have been accepted.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Artifact(error) => matches!(error, ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. }),
+            Self::Artifact(error) => matches!(
+                error,
+                ArtifactError::Occupied { .. } | ArtifactError::UnderWay { .. } | ArtifactError::Prefix { .. }
+            ),
             Self::Resume(_) => true,
             Self::Run(error) => error.is_usage(),
         }

@@ -50,6 +50,11 @@ impl Secrets {
         Found(self.values.iter().chain(others.values.iter()).cloned().collect()).finish()
     }
 
+    /// Whether there are none to be masked by their values.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// A text without any of them.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let places = self.places_in(text);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use super::event::PhaseSummary;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -14,12 +15,23 @@ pub(crate) struct OpenPhase {
     pub(crate) draining: bool,
 }
 
+/// What happened to a phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PhaseNews<'a> {
+    /// Its clock started.
+    Started(PhaseId, Nanos),
+    /// It is over.
+    Ended(&'a PhaseSummary),
+}
+
+type Tell = Box<dyn Fn(PhaseNews<'_>) + Send + Sync>;
+
 /// The open phases, oldest first. Written by the coordinator a few times per phase; never touched by a core.
 #[derive(Default)]
 pub(crate) struct LiveBoard {
     open: Mutex<Vec<OpenPhase>>,
     /// Called where a phase starts or ends.
-    tell: Option<Box<dyn Fn() + Send + Sync>>,
+    tell: Option<Tell>,
 }
 
 impl fmt::Debug for LiveBoard {
@@ -32,16 +44,16 @@ impl fmt::Debug for LiveBoard {
 
 impl LiveBoard {
     /// A board that calls `tell` where a phase starts or ends, on the thread of the coordinator: it must not take long.
-    pub(crate) fn telling(tell: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn telling(tell: impl Fn(PhaseNews<'_>) + Send + Sync + 'static) -> Self {
         Self {
             tell: Some(Box::new(tell)),
             ..Self::default()
         }
     }
 
-    fn tell(&self) {
+    fn tell(&self, news: PhaseNews<'_>) {
         if let Some(tell) = &self.tell {
-            tell();
+            tell(news);
         }
     }
 
@@ -58,7 +70,7 @@ impl LiveBoard {
                 draining: false,
             })
         });
-        self.tell();
+        self.tell(PhaseNews::Started(phase, start));
     }
 
     pub(crate) fn draining(&self, phase: PhaseId) {
@@ -69,9 +81,9 @@ impl LiveBoard {
         });
     }
 
-    pub(crate) fn ended(&self, phase: PhaseId) {
-        self.with(|open| open.retain(|entry| entry.phase != phase));
-        self.tell();
+    pub(crate) fn ended(&self, summary: &PhaseSummary) {
+        self.with(|open| open.retain(|entry| entry.phase != summary.phase));
+        self.tell(PhaseNews::Ended(summary));
     }
 
     pub(crate) fn open(&self) -> Vec<OpenPhase> {

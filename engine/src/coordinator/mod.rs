@@ -26,5 +26,5 @@ pub use event::{Action, Event, HookCall, Pace, PhaseSummary, StopReason, Tally};
 pub use machine::{DRAIN_STALL_TIMEOUT, Machine, MachineSettings, RunOutcome};
 pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
 
-pub(crate) use live::LiveBoard;
+pub(crate) use live::{LiveBoard, PhaseNews};
 pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

@@ -383,7 +383,7 @@ impl Coordinator {
             Action::PhaseEnded(summary) => {
                 let phase = summary.phase;
                 self.open.retain(|&open| open != phase);
-                self.live.ended(phase);
+                self.live.ended(&summary);
                 self.watch.ended(phase);
                 for link in &self.exchange.links {
                     link.command(Command::Ended { phase });

@@ -3,16 +3,24 @@
 //! Cores fill blocks; a full block goes to the writer thread over a lock-free queue and an empty one comes back. The writer appends blocks,
 //! checksummed, to one file in the artifact directory. After the run the file is read back once, all cores merged by completion time.
 //!
+//! A process that dies leaves the file behind, so it tells all that the artifacts need: beside blocks of records it has notes of the run, the first of
+//! which says what ran. A block is handed over about a second after its first record at the latest, so that little is missing.
+//!
 //! ```text
-//! file   magic (8 bytes), then blocks
-//! block  core (u16), zero (u16), length of the payload (u32), CRC-32 of the payload (u32), payload: whole records
+//! file    magic with the version of the format (8 bytes), then frames
+//! frame   kind (u16), core (u16), length of the payload (u32), CRC-32 of the payload (u32), CRC-32 of these twelve bytes (u32), payload
+//! kinds   0: records of the core, each text of a failure before the first record that needs it; 1: a note, which is the run's own to read
 //! ```
 
+mod frame;
 mod reader;
+mod salvage;
 mod writer;
 
+pub(crate) use frame::block_of;
 pub(crate) use reader::Reader;
-pub(crate) use writer::{BlockWriter, Journal};
+pub(crate) use salvage::{Hold, NotSalvaged, Salvage, salvage};
+pub(crate) use writer::{BlockWriter, Closed, Journal};
 
 /// A journal that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -34,18 +42,4 @@ pub enum JournalError {
         /// Where the damage begins.
         at: u64,
     },
-}
-
-const MAGIC: &[u8; 8] = b"ringload";
-const BLOCK_HEADER_BYTES: usize = 12;
-
-/// A journal with one block of this payload.
-pub(crate) fn block_of(payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let mut file = MAGIC.to_vec();
-    file.extend_from_slice(&[0; 4]);
-    file.extend_from_slice(&length.to_le_bytes());
-    file.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
-    file.extend_from_slice(payload);
-    file
 }

@@ -1,23 +1,65 @@
 //! From the file back to records, all cores merged by completion time.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::{BLOCK_HEADER_BYTES, JournalError, MAGIC};
-use crate::record::{RequestRecord, decode};
+use super::JournalError;
+use super::frame::{Format, HEADER_BYTES, Header, Kind, MAGIC};
+use crate::id::CoreId;
+use crate::record::{RequestRecord, decode, decode_text};
 
-/// Where a block lies.
+/// A frame and where its payload lies.
 #[derive(Debug, Clone, Copy)]
-struct BlockAt {
-    offset: u64,
-    length: u32,
-    checksum: u32,
+pub(super) struct FrameAt {
+    pub(super) header: Header,
+    pub(super) offset: u64,
+}
+
+/// The frames of a file, as far as each header leads to the next.
+pub(super) struct Frames {
+    pub(super) list: Vec<FrameAt>,
+    /// Where the last whole frame ends.
+    pub(super) end: u64,
+    pub(super) size: u64,
+}
+
+impl Frames {
+    /// Finds the frames behind the magic number. Payloads are not looked at.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let size = file.metadata()?.len();
+        let mut input = BufReader::new(file);
+        let mut end = MAGIC.len() as u64;
+        input.seek(SeekFrom::Start(end))?;
+        let mut list = Vec::new();
+        while size - end >= HEADER_BYTES as u64 {
+            let mut bytes = [0; HEADER_BYTES];
+            input.read_exact(&mut bytes)?;
+            let offset = end + HEADER_BYTES as u64;
+            let header = Header::decode(&bytes).filter(|header| u64::from(header.length) <= size - offset);
+            let Some(header) = header else { break };
+            list.push(FrameAt { header, offset });
+            input.seek_relative(i64::from(header.length))?;
+            end = offset + u64::from(header.length);
+        }
+        Ok(Self { list, end, size })
+    }
+}
+
+impl FrameAt {
+    /// Reads the payload; `false` if it does not check out.
+    pub(super) fn read(&self, mut file: &File, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        bytes.resize(self.header.length as usize, 0);
+        file.seek(SeekFrom::Start(self.offset))?;
+        file.read_exact(bytes)?;
+        Ok(crc32fast::hash(bytes) == self.header.checksum)
+    }
 }
 
 /// One core's records, in the order in which they ended.
+#[derive(Default)]
 struct CoreStream {
-    blocks: std::vec::IntoIter<BlockAt>,
+    blocks: std::vec::IntoIter<FrameAt>,
     bytes: Vec<u8>,
     at: usize,
     block_offset: u64,
@@ -36,7 +78,7 @@ impl Reader {
     /// Opens a journal and finds its blocks.
     ///
     /// # Errors
-    /// The file cannot be read, or its block headers do not add up to its size.
+    /// The file cannot be read, or its frames do not add up to its size.
     pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
         let fail = |source| JournalError::Io {
             path: path.to_owned(),
@@ -46,84 +88,78 @@ impl Reader {
             path: path.to_owned(),
             at,
         };
-        let file = File::open(path).map_err(fail)?;
-        let size = file.metadata().map_err(fail)?.len();
-        let mut input = BufReader::new(&file);
+        let mut file = File::open(path).map_err(fail)?;
         let mut magic = [0; MAGIC.len()];
-        input.read_exact(&mut magic).map_err(|_| damaged(0))?;
-        if &magic != MAGIC {
+        file.read_exact(&mut magic).map_err(|_| damaged(0))?;
+        if Format::of(&magic) != Format::Ours {
             return Err(damaged(0));
         }
-        let mut by_core: Vec<Vec<BlockAt>> = Vec::new();
-        let mut at = MAGIC.len() as u64;
-        while at < size {
-            let mut header = [0; BLOCK_HEADER_BYTES];
-            input.read_exact(&mut header).map_err(|_| damaged(at))?;
-            let [c0, c1, _, _, l0, l1, l2, l3, s0, s1, s2, s3] = header;
-            let core = usize::from(u16::from_le_bytes([c0, c1]));
-            let length = u32::from_le_bytes([l0, l1, l2, l3]);
-            let offset = at + BLOCK_HEADER_BYTES as u64;
-            if offset + u64::from(length) > size {
-                return Err(damaged(at));
-            }
+        let frames = Frames::of(&file).map_err(fail)?;
+        if frames.end < frames.size {
+            return Err(damaged(frames.end));
+        }
+        Ok(Self::of_frames(file, path, frames.list))
+    }
+
+    /// The records of these frames.
+    pub(super) fn of_frames(file: File, path: &Path, frames: Vec<FrameAt>) -> Self {
+        let mut by_core: Vec<Vec<FrameAt>> = Vec::new();
+        for frame in frames {
+            let Kind::Records(CoreId(core)) = frame.header.kind else {
+                continue;
+            };
+            let core = usize::from(core);
             if by_core.len() <= core {
                 by_core.resize_with(core + 1, Vec::new);
             }
-            by_core[core].push(BlockAt {
-                offset,
-                length,
-                checksum: u32::from_le_bytes([s0, s1, s2, s3]),
-            });
-            input.seek_relative(i64::from(length)).map_err(fail)?;
-            at = offset + u64::from(length);
+            by_core[core].push(frame);
         }
-        let streams = by_core
-            .into_iter()
-            .map(|blocks| CoreStream {
-                blocks: blocks.into_iter(),
-                bytes: Vec::new(),
-                at: 0,
-                block_offset: 0,
-                head: None,
-            })
-            .collect();
-        Ok(Self {
+        let stream = |blocks: Vec<FrameAt>| CoreStream {
+            blocks: blocks.into_iter(),
+            ..CoreStream::default()
+        };
+        Self {
             file,
             path: path.to_owned(),
-            streams,
+            streams: by_core.into_iter().map(stream).collect(),
             primed: false,
-        })
+        }
     }
 
     fn advance(&mut self, index: usize) -> Result<(), JournalError> {
         let stream = &mut self.streams[index];
-        let fail = |source| JournalError::Io {
+        let damaged = |at| JournalError::Damaged {
             path: self.path.clone(),
-            source,
+            at,
         };
-        while stream.at == stream.bytes.len() {
-            let Some(block) = stream.blocks.next() else {
-                stream.head = None;
-                return Ok(());
-            };
-            stream.bytes.resize(block.length as usize, 0);
-            self.file.seek(SeekFrom::Start(block.offset)).map_err(fail)?;
-            self.file.read_exact(&mut stream.bytes).map_err(fail)?;
-            if crc32fast::hash(&stream.bytes) != block.checksum {
-                return Err(JournalError::Damaged {
-                    path: self.path.clone(),
-                    at: block.offset,
-                });
+        loop {
+            while stream.at == stream.bytes.len() {
+                let Some(block) = stream.blocks.next() else {
+                    stream.head = None;
+                    return Ok(());
+                };
+                let whole = block
+                    .read(&self.file, &mut stream.bytes)
+                    .map_err(|source| JournalError::Io {
+                        path: self.path.clone(),
+                        source,
+                    })?;
+                if !whole {
+                    return Err(damaged(block.offset));
+                }
+                stream.at = 0;
+                stream.block_offset = block.offset;
             }
-            stream.at = 0;
-            stream.block_offset = block.offset;
+            let place = |at: usize| damaged(stream.block_offset + at as u64);
+            if decode_text(&stream.bytes, &mut stream.at)
+                .map_err(|error| place(error.at))?
+                .is_none()
+            {
+                let record = decode(&stream.bytes, &mut stream.at).map_err(|error| place(error.at))?;
+                stream.head = Some(record);
+                return Ok(());
+            }
         }
-        let record = decode(&stream.bytes, &mut stream.at).map_err(|error| JournalError::Damaged {
-            path: self.path.clone(),
-            at: stream.block_offset + error.at as u64,
-        })?;
-        stream.head = Some(record);
-        Ok(())
     }
 
     fn next_record(&mut self) -> Result<Option<RequestRecord>, JournalError> {
@@ -153,14 +189,14 @@ impl Iterator for Reader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{BlockWriter, Journal};
     use super::*;
     use crate::id::{CoreId, PhaseId};
     use crate::record::{Outcome, Usage};
     use crate::units::Nanos;
 
-    fn record(core: u16, sequence: u64) -> RequestRecord {
+    pub(in super::super) fn record(core: u16, sequence: u64) -> RequestRecord {
         RequestRecord {
             phase: PhaseId(0),
             core: CoreId(core),
@@ -196,9 +232,9 @@ mod tests {
         }
     }
 
-    fn written(cores: u16, each: u64) -> (tempfile::TempDir, PathBuf) {
+    pub(in super::super) fn written(cores: u16, each: u64) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::start(&directory.path().join("journal"), usize::from(cores)).unwrap();
+        let journal = Journal::start(&directory.path().join("journal"), usize::from(cores), b"opening").unwrap();
         let mut writers: Vec<_> = (0..cores)
             .map(|core| BlockWriter::new(CoreId(core), journal.queue()))
             .collect();
@@ -208,9 +244,9 @@ mod tests {
             }
         }
         writers.iter_mut().for_each(BlockWriter::flush);
-        let (path, outcome) = journal.finish();
-        outcome.unwrap();
-        (directory, path)
+        let closed = journal.finish();
+        closed.written.unwrap();
+        (directory, closed.path)
     }
 
     #[test]

@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 
-use super::{BLOCK_HEADER_BYTES, JournalError, MAGIC};
+use super::JournalError;
+use super::frame::{HEADER_BYTES, Header, Kind, MAGIC};
 use crate::id::CoreId;
-use crate::record::{self, RequestRecord, Transcript};
+use crate::record::{self, ErrorDetail, RequestRecord, Transcript};
+use crate::units::Nanos;
 
 /// A block is handed over when the next record might not fit.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -22,9 +24,13 @@ const BLOCKS_PER_CORE: usize = 32;
 /// How often the writer looks for full blocks. Polling keeps system calls off the cores.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Blocks that the file gives back when the disk is full. They held records of a list that is not whole any more; the summaries, which tell
-/// what became of every request, need the room.
-const BLOCKS_GIVEN_UP: usize = 8;
+/// A block that is not full is handed over when its first record is this old and the core looks, which it does at least once a second: a process
+/// that dies takes the records of its last two seconds along, however slow the load.
+pub(crate) const TAIL_AGE: Nanos = Nanos::from_secs(1);
+
+/// Bytes that the file gives back when the disk is full, or a block more. They held records of a list that is not whole any more; the summaries,
+/// which tell what became of every request, need the room.
+const BYTES_GIVEN_UP: u64 = 8 * BLOCK_BYTES as u64;
 
 struct Block {
     core: CoreId,
@@ -37,6 +43,8 @@ pub(crate) struct BlockQueue {
     empty: ArrayQueue<Vec<u8>>,
     /// Blocks that had to be allocated while the load ran, because the writer fell behind.
     grown: AtomicU64,
+    /// Notes of the run, a few for each phase and second. No core ever takes this lock.
+    notes: Mutex<Vec<Vec<u8>>>,
     closing: AtomicBool,
 }
 
@@ -48,6 +56,7 @@ impl BlockQueue {
             full: ArrayQueue::new(blocks * 64),
             empty: ArrayQueue::new(blocks * 64),
             grown: AtomicU64::new(0),
+            notes: Mutex::default(),
             closing: AtomicBool::new(false),
         };
         for _ in 0..blocks {
@@ -77,10 +86,27 @@ impl BlockQueue {
     }
 }
 
+/// The run's end: what a reader of the journal has to know beside the records.
+#[derive(Clone)]
+pub(crate) struct Notes {
+    queue: Arc<BlockQueue>,
+}
+
+impl Notes {
+    /// Adds a note. It is written soon, and before the file is closed.
+    pub(crate) fn add(&self, note: Vec<u8>) {
+        // A list is whole after every statement, so a panic elsewhere cannot have left it broken.
+        let mut notes = self.queue.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(note);
+    }
+}
+
 /// A core's end: appends records, hands over full blocks.
 pub(crate) struct BlockWriter {
     core: CoreId,
     block: Vec<u8>,
+    /// When the first request of the block ended.
+    oldest: Option<Nanos>,
     queue: Arc<BlockQueue>,
     waits: u64,
 }
@@ -91,9 +117,15 @@ impl BlockWriter {
         Self {
             core,
             block: queue.fresh(),
+            oldest: None,
             queue,
             waits: 0,
         }
+    }
+
+    /// Appends the text behind an index, before the first record that has this index.
+    pub(crate) fn append_text(&mut self, index: u32, detail: &ErrorDetail) {
+        record::encode_text(index, detail, &mut self.block);
     }
 
     /// Appends a record with its encoded gaps, and with what the server answered if that is kept.
@@ -104,14 +136,23 @@ impl BlockWriter {
         transcript: Option<&Transcript>,
     ) {
         record::encode(record, gaps, transcript, &mut self.block);
+        self.oldest.get_or_insert(record.end);
         // Half a kilobyte is left for the next one: most records fit, and one that does not only makes its block larger.
         if self.block.len() + 512 > BLOCK_BYTES {
             self.flush();
         }
     }
 
+    /// Hands over what is there if some of it is [`TAIL_AGE`] old.
+    pub(crate) fn flush_old(&mut self, now: Nanos) {
+        if self.oldest.is_some_and(|oldest| now.since(oldest) >= TAIL_AGE) {
+            self.flush();
+        }
+    }
+
     /// Hands over what is there.
     pub(crate) fn flush(&mut self) {
+        self.oldest = None;
         if !self.block.is_empty() {
             let full = std::mem::replace(&mut self.block, self.queue.fresh());
             self.waits += self.queue.hand_over(self.core, full);
@@ -129,19 +170,27 @@ pub(crate) struct Journal {
     queue: Arc<BlockQueue>,
     thread: JoinHandle<Result<(), JournalError>>,
     path: PathBuf,
+    lock: File,
 }
 
 impl Journal {
-    /// Creates the file and starts the writer.
+    /// Creates the file with `opening` as its first note and starts the writer.
+    ///
+    /// The file is locked until the last handle to it is gone, which the system sees to if the process dies: a journal that nobody has locked is one
+    /// that nobody writes.
     ///
     /// # Errors
     /// The file cannot be created or written.
-    pub(crate) fn start(path: &Path, cores: usize) -> Result<Self, JournalError> {
+    pub(crate) fn start(path: &Path, cores: usize, opening: &[u8]) -> Result<Self, JournalError> {
         let fail = |source| JournalError::Io {
             path: path.to_owned(),
             source,
         };
-        let output = Output::create(path).map_err(fail)?;
+        let mut output = Output::create(path).map_err(fail)?;
+        output.append(Kind::Note, opening).map_err(fail)?;
+        // It tells of every entry of the dataset, and no block is as large.
+        output.buffer = Vec::with_capacity(BLOCK_BYTES + HEADER_BYTES);
+        let lock = output.file.try_clone().map_err(fail)?;
         let queue = Arc::new(BlockQueue::new(cores));
         let theirs = Arc::clone(&queue);
         let owned = path.to_owned();
@@ -153,6 +202,7 @@ impl Journal {
             queue,
             thread,
             path: path.to_owned(),
+            lock,
         })
     }
 
@@ -161,16 +211,34 @@ impl Journal {
         Arc::clone(&self.queue)
     }
 
-    /// Writes what is left and ends the thread. All cores have flushed. Gives the file and why it is not whole, if so: it holds whole blocks
-    /// in any case.
-    pub(crate) fn finish(self) -> (PathBuf, Result<(), JournalError>) {
+    /// The way for notes.
+    pub(crate) fn notes(&self) -> Notes {
+        Notes { queue: self.queue() }
+    }
+
+    /// Writes what is left and ends the thread. All cores have flushed.
+    pub(crate) fn finish(self) -> Closed {
         self.queue.closing.store(true, Ordering::Release);
         self.thread.thread().unpark();
         match self.thread.join() {
-            Ok(outcome) => (self.path, outcome),
+            Ok(written) => Closed {
+                path: self.path,
+                written,
+                _lock: self.lock,
+            },
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
+}
+
+/// A journal that nothing is added to any more.
+pub(crate) struct Closed {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Why it is not whole, if so: it holds whole blocks in any case.
+    pub(crate) written: Result<(), JournalError>,
+    /// What is in it is still this process's to write out.
+    _lock: File,
 }
 
 /// The file, and where its latest blocks begin.
@@ -178,30 +246,40 @@ struct Output {
     file: File,
     end: u64,
     latest: VecDeque<u64>,
+    buffer: Vec<u8>,
 }
 
 impl Output {
     fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
+        // Where a file system has no locks, the run goes on without one.
+        let _ = file.try_lock();
         file.write_all(MAGIC)?;
         Ok(Self {
             file,
             end: MAGIC.len() as u64,
-            latest: VecDeque::with_capacity(BLOCKS_GIVEN_UP),
+            latest: VecDeque::new(),
+            buffer: Vec::new(),
         })
     }
 
-    fn append(&mut self, block: &[u8]) -> io::Result<()> {
-        self.file.write_all(block)?;
-        if self.latest.len() == BLOCKS_GIVEN_UP {
+    fn append(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+        // In one write, so that a process that is killed leaves whole frames or none.
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&Header::of(kind, payload).encode());
+        self.buffer.extend_from_slice(payload);
+        self.file.write_all(&self.buffer)?;
+        if kind != Kind::Note {
+            self.latest.push_back(self.end);
+        }
+        self.end += self.buffer.len() as u64;
+        while self.latest.get(1).is_some_and(|next| self.end - next >= BYTES_GIVEN_UP) {
             self.latest.pop_front();
         }
-        self.latest.push_back(self.end);
-        self.end += block.len() as u64;
         Ok(())
     }
 
-    /// Ends the file after a block that was written whole, some blocks early. Best effort: the write has failed already.
+    /// Ends the file after a frame that was written whole, some blocks early. Best effort: the write has failed already.
     fn give_up(&self) {
         let _ = self.file.set_len(self.latest.front().copied().unwrap_or(self.end));
     }
@@ -209,30 +287,29 @@ impl Output {
 
 fn write_blocks(queue: &BlockQueue, mut output: Output, path: &Path) -> Result<(), JournalError> {
     let mut outcome = Ok(());
-    let mut buffer = Vec::with_capacity(BLOCK_BYTES + BLOCK_HEADER_BYTES);
+    let mut append = |kind: Kind, payload: &[u8]| {
+        if outcome.is_err() {
+            // The cores must still get their blocks back, so the loop goes on without the file.
+            return;
+        }
+        outcome = output.append(kind, payload).map_err(|source| JournalError::Io {
+            path: path.to_owned(),
+            source,
+        });
+        if outcome.is_err() {
+            output.give_up();
+        }
+    };
     loop {
-        // Read before the queue is emptied: what was pushed before closing is then seen.
+        // Read before the queues are emptied: what was pushed before closing is then seen.
         let closing = queue.closing.load(Ordering::Acquire);
         while let Some(Block { core, mut bytes }) = queue.full.pop() {
-            if outcome.is_ok() {
-                buffer.clear();
-                buffer.extend_from_slice(&core.0.to_le_bytes());
-                buffer.extend_from_slice(&[0; 2]);
-                buffer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-                buffer.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
-                buffer.extend_from_slice(&bytes);
-                // After a failure the cores must still get their blocks back, so the loop goes on without the file.
-                outcome = output.append(&buffer).map_err(|source| JournalError::Io {
-                    path: path.to_owned(),
-                    source,
-                });
-                if outcome.is_err() {
-                    output.give_up();
-                }
-            }
+            append(Kind::Records(core), &bytes);
             bytes.clear();
             let _ = queue.empty.push(bytes);
         }
+        let notes = std::mem::take(&mut *queue.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        notes.iter().for_each(|note| append(Kind::Note, note));
         if closing {
             return outcome;
         }
@@ -246,21 +323,51 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_grow_ends_with_a_whole_block_and_gives_room_back() {
+        const BLOCK: u64 = BYTES_GIVEN_UP / 8;
+        let block = vec![0; BLOCK as usize - HEADER_BYTES];
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let records = Kind::Records(CoreId(0));
+        let length = || std::fs::metadata(&path).unwrap().len();
+        let opened = (MAGIC.len() + HEADER_BYTES + 7) as u64;
+
+        let mut output = Output::create(&path).unwrap();
+        output.append(Kind::Note, b"opening").unwrap();
+        output.append(records, &block).unwrap();
+        output.give_up();
+        assert_eq!(length(), opened, "the first note stays");
+
+        for notes in [0, 3] {
+            let mut output = Output::create(&path).unwrap();
+            output.append(Kind::Note, b"opening").unwrap();
+            for _ in 0..20 {
+                output.append(records, &block).unwrap();
+            }
+            for _ in 0..notes {
+                output.append(Kind::Note, b"a note").unwrap();
+            }
+            output.file.write_all(b"half a block").unwrap();
+            output.give_up();
+            assert_eq!(length(), opened + BLOCK * (20 - 8));
+        }
+    }
+
+    #[test]
+    fn small_blocks_give_as_much_room_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut output = Output::create(&path).unwrap();
-        let length = || std::fs::metadata(&path).unwrap().len();
-        let magic = MAGIC.len() as u64;
-        output.append(&[0; 100]).unwrap();
-        output.give_up();
-        assert_eq!(length(), magic);
-
-        let mut output = Output::create(&path).unwrap();
-        for _ in 0..20 {
-            output.append(&[0; 100]).unwrap();
+        let all = BYTES_GIVEN_UP / 1000 * 3;
+        for _ in 0..all {
+            output
+                .append(Kind::Records(CoreId(0)), &[0; 1000 - HEADER_BYTES])
+                .unwrap();
         }
-        output.file.write_all(b"half a block").unwrap();
         output.give_up();
-        assert_eq!(length(), magic + 100 * (20 - BLOCKS_GIVEN_UP as u64));
+        let given_up = MAGIC.len() as u64 + all * 1000 - std::fs::metadata(&path).unwrap().len();
+        assert!(
+            (BYTES_GIVEN_UP..BYTES_GIVEN_UP + 1000).contains(&given_up),
+            "{given_up}"
+        );
     }
 }

@@ -16,6 +16,7 @@ mod readiness;
 pub mod render;
 mod request_image;
 mod resolved;
+mod saved;
 mod schedule;
 mod target;
 mod telemetry;
@@ -37,6 +38,7 @@ pub use phase::{
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
 pub use resolved::SeedChoice;
+pub(crate) use saved::SavedPlan;
 pub use schedule::{NoSchedule, Schedule, ScheduledStart, Window};
 
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use super::opening::FAILURE_PAUSE;
 use super::pacing::{Profile, Profiles};
 use super::prefill::{self, PrefillRule};
 use super::ramp::Ramp;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Rules};
 use super::routes::Routes;
 use super::sealed::TlsCore;
 use super::servers::ServerTallies;
@@ -32,7 +32,6 @@ use crate::plan::{ConnectionReuse, RequestImages, TurnLaw};
 use crate::record::Outcome;
 use crate::sys::driver::{Completion, Driver};
 use crate::sys::time::thread_cpu;
-
 use crate::units::Nanos;
 
 /// Longest sleep without work.
@@ -163,8 +162,11 @@ impl<D: Driver> Core<D> {
                 plan.images.clone(),
                 plan.streaming,
                 plan.journal,
-                plan.keep_successes,
-                plan.judge,
+                Rules {
+                    keep_successes: plan.keep_successes,
+                    judge: plan.judge,
+                    secrets: plan.secrets,
+                },
             ),
             scratch,
             sessions: Sessions::new(plan.phases.len()),
@@ -207,6 +209,7 @@ impl<D: Driver> Core<D> {
             self.act_on_deadlines(now);
             self.submit_sends();
             self.publish();
+            self.recorder.flush_old(now);
             if self.shutting_down && self.wind_down() {
                 break Ok(());
             }
@@ -271,6 +274,7 @@ impl<D: Driver> Core<D> {
                 Command::Ended { phase } => {
                     self.phases[phase.index()].open = false;
                     self.cut_sessions(phase, now);
+                    self.recorder.flush();
                     let parts = parts(&mut self.driver, &self.recorder);
                     self.health.ended(phase.index(), now, parts);
                 }

@@ -31,7 +31,7 @@ use crate::credit::{Exchange, RequestIds};
 use crate::http::ScratchPool;
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages};
+use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages, Secrets};
 use crate::record::{CoreWindow, ErrorDetail, Judge, PhaseHistograms, ServerCounts};
 use crate::sys::driver::Driver;
 use crate::sys::epoll::Epoll;
@@ -92,6 +92,8 @@ pub(crate) struct CorePlan {
     pub(crate) keep_successes: bool,
     /// Tells good requests from others; `None` without service levels.
     pub(crate) judge: Option<Judge>,
+    /// What the texts of failures must not say in the journal.
+    pub(crate) secrets: Secrets,
 }
 
 impl CorePlan {

@@ -3,7 +3,7 @@
 use super::connection::Request;
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
-use crate::plan::{PhasePlan, RequestImages};
+use crate::plan::{PhasePlan, RequestImages, Secrets};
 use crate::record::{
     ErrorDetail, ErrorTable, Family, GapArena, GapChain, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView,
     RequestRecord, Transcript, Usage,
@@ -34,8 +34,17 @@ pub(super) struct Recorder {
     errors: ErrorTable,
     arena: GapArena,
     journal: BlockWriter,
-    keep_successes: bool,
-    judge: Option<Judge>,
+    rules: Rules,
+}
+
+/// What becomes of records beside being counted.
+pub(super) struct Rules {
+    /// Whether records of successes go to the journal too.
+    pub(super) keep_successes: bool,
+    /// Tells good requests from others; `None` without service levels.
+    pub(super) judge: Option<Judge>,
+    /// What no file may say.
+    pub(super) secrets: Secrets,
 }
 
 impl Recorder {
@@ -45,8 +54,7 @@ impl Recorder {
         images: RequestImages,
         streaming: bool,
         journal: BlockWriter,
-        keep_successes: bool,
-        judge: Option<Judge>,
+        rules: Rules,
     ) -> Self {
         Self {
             core,
@@ -56,14 +64,25 @@ impl Recorder {
             errors: ErrorTable::default(),
             arena: GapArena::with_capacity(4096),
             journal,
-            keep_successes,
-            judge,
+            rules,
         }
     }
 
     /// The index of a failure's text.
     pub(super) fn intern(&mut self, detail: ErrorDetail) -> u32 {
-        self.errors.intern(detail)
+        let known = self.errors.details().len();
+        let index = self.errors.intern(detail);
+        // Indices are given in order. The journal may outlive this process, so it gets each text once, without what no file may say.
+        if let Some(fresh) = self.errors.details().get(known) {
+            let secrets = &self.rules.secrets;
+            let shown = ErrorDetail {
+                message: secrets.redact(&fresh.message).into_owned(),
+                type_name: secrets.redact(&fresh.type_name).into_owned(),
+                ..*fresh
+            };
+            self.journal.append_text(index, &shown);
+        }
+        index
     }
 
     /// Keeps the gap between two contents of an open stream.
@@ -113,7 +132,7 @@ impl Recorder {
         };
         self.count(&record, request.gaps);
         self.histograms[record.phase.index()].record(Family::ClientLag, record.start.since(request.ready).0);
-        if self.keep_successes || record.outcome != Outcome::Success {
+        if self.rules.keep_successes || record.outcome != Outcome::Success {
             self.journal
                 .append(&record, self.arena.pieces(request.gaps), transcript);
         }
@@ -126,7 +145,7 @@ impl Recorder {
     }
 
     fn is_good(&self, record: &RequestRecord, gaps: GapChain) -> bool {
-        let Some(judge) = &self.judge else { return false };
+        let Some(judge) = &self.rules.judge else { return false };
         judge.is_good(&RecordView {
             record,
             image: ImageFacts::of(&self.images.entries[record.image as usize]),
@@ -176,6 +195,16 @@ impl Recorder {
     /// The figures by phase, for what is no request's.
     pub(super) fn histograms(&mut self) -> &mut [PhaseHistograms] {
         &mut self.histograms
+    }
+
+    /// Hands over to the journal what it has waited for long enough.
+    pub(super) fn flush_old(&mut self, now: Nanos) {
+        self.journal.flush_old(now);
+    }
+
+    /// Hands over to the journal what there is.
+    pub(super) fn flush(&mut self) {
+        self.journal.flush();
     }
 
     /// Times the core stood still until the journal's writer had room.

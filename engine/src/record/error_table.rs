@@ -33,7 +33,7 @@ impl ErrorTable {
     /// Longest message kept.
     pub const MESSAGE_BYTES: usize = 4096;
 
-    /// The index of a failure, entering it if it is new.
+    /// The index of a failure, entering it if it is new. Indices are given in order from 0.
     pub fn intern(&mut self, mut detail: ErrorDetail) -> u32 {
         if detail.message.len() > Self::MESSAGE_BYTES {
             let cut = (0..=Self::MESSAGE_BYTES)

@@ -4,6 +4,7 @@ mod core_histograms;
 mod core_window;
 mod encoding;
 mod error_table;
+mod error_text;
 mod gap_arena;
 mod judge;
 mod outcome;
@@ -19,6 +20,7 @@ pub use request_record::{DecodeError, RequestRecord, Usage};
 pub use transcript::Transcript;
 
 pub(crate) use encoding::{decode, encode};
+pub(crate) use error_text::{decode_text, encode_text};
 pub(crate) use gap_arena::{GapArena, GapChain};
 pub(crate) use judge::{Better, Criterion, Finding, ImageFacts, Judge, RecordView};
 pub(crate) use server_counts::ServerCounts;

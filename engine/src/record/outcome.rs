@@ -69,6 +69,34 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
+    /// All classes, in the order of their discriminants, which count from 1.
+    const ALL: [Self; 19] = [
+        Self::ConnectionRefused,
+        Self::ConnectFailed,
+        Self::ConnectionReset,
+        Self::ServerDisconnected,
+        Self::IncompleteBody,
+        Self::MalformedResponse,
+        Self::HttpStatus,
+        Self::Timeout,
+        Self::StreamError,
+        Self::TruncatedStream,
+        Self::NoContent,
+        Self::InvalidBody,
+        Self::ContentEncoding,
+        Self::TooLarge,
+        Self::Cancelled,
+        Self::Truncated,
+        Self::LocalPortsExhausted,
+        Self::DescriptorsExhausted,
+        Self::TlsFailed,
+    ];
+
+    /// The class of a stored discriminant.
+    pub(super) fn from_u8(value: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(value).checked_sub(1)?).copied()
+    }
+
     /// The `type` of error objects in artifacts. Status errors use the reason phrase instead.
     ///
     /// Names that users of the peer filter on are kept; the rest are descriptive.
@@ -94,5 +122,19 @@ impl FailureClass {
             Self::DescriptorsExhausted => "DescriptorsExhaustedError",
             Self::TlsFailed => "TlsError",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_comes_back_from_its_discriminant() {
+        for class in FailureClass::ALL {
+            assert_eq!(FailureClass::from_u8(class as u8), Some(class));
+        }
+        let beyond = FailureClass::ALL.len() as u8 + 1;
+        assert_eq!((FailureClass::from_u8(0), FailureClass::from_u8(beyond)), (None, None));
     }
 }

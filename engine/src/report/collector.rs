@@ -61,6 +61,10 @@ pub(super) struct PhaseData {
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
     span: Option<(Nanos, Nanos)>,
     pub(super) summary: Option<PhaseSummary>,
+    /// When its clock started, of a phase that may have no summary.
+    start: Option<Nanos>,
+    /// Requests that ended and that nothing else is known of.
+    lost: u64,
     /// An open loop without a cap.
     uncapped: bool,
     /// It replays the timestamps of its dataset.
@@ -295,6 +299,8 @@ impl Collector {
                     responses: None,
                     span: None,
                     summary: None,
+                    start: None,
+                    lost: 0,
                     uncapped: !phase.arrival.is_closed_loop()
                         && phase.concurrency.is_none()
                         && phase.limits.prefill.is_none(),
@@ -373,6 +379,16 @@ impl Collector {
         self.phases[phase.index()].client = Some(notes);
     }
 
+    /// Notes the start of a phase that may have no summary.
+    pub fn add_start(&mut self, phase: PhaseId, at: Nanos) {
+        self.phases[phase.index()].start = Some(at);
+    }
+
+    /// Notes that so many requests of a phase are not among the records, and can be counted nowhere but in its reason.
+    pub fn add_lost(&mut self, phase: PhaseId, requests: u64) {
+        self.phases[phase.index()].lost += requests;
+    }
+
     /// Gives up on records: some are lost, and figures of the rest would describe an arbitrary part of the run. All distributions come from
     /// histograms, which cover every request, as in a run without records.
     pub fn forget_records(&mut self) {
@@ -430,7 +446,10 @@ impl Collector {
             }
         };
         let aggregate = scope::ScopeReport {
-            was_cancelled: matches!(end, RunEnd::Interrupted | RunEnd::ThresholdMissed(_)),
+            was_cancelled: matches!(
+                end,
+                RunEnd::Interrupted | RunEnd::ThresholdMissed(_) | RunEnd::Killed(_)
+            ),
             incomplete_reason: end.incomplete_reason(),
             ..of_kind(PhaseKind::Profiling)
         };
@@ -447,7 +466,7 @@ impl Collector {
 
 impl PhaseData {
     fn started(&self) -> bool {
-        self.summary.is_some() || self.span.is_some()
+        self.summary.is_some() || self.start.is_some() || self.span.is_some()
     }
 
     fn interrupted(&self) -> bool {
@@ -462,15 +481,20 @@ impl PhaseData {
             Some(summary) if summary.stop_reason == StopReason::Interrupted => {
                 Some("the run ended before the phase had sent all its requests".to_owned())
             }
+            Some(_) if self.lost > 0 => {
+                let ended = self.lost + self.seen.returned();
+                Some(format!("{} of its {ended} requests have no record", self.lost))
+            }
             Some(_) => None,
         }
     }
 
-    /// The observation window on the monotonic clock: the phase's own, else the span of its records.
+    /// The observation window on the monotonic clock: the phase's own, else from its start, or its first record, to the end of its last record.
     pub(super) fn window(&self) -> Option<(Nanos, Nanos)> {
-        match &self.summary {
-            Some(summary) => Some((summary.start, summary.end)),
-            None => self.span,
+        match (&self.summary, self.start, self.span) {
+            (Some(summary), ..) => Some((summary.start, summary.end)),
+            (None, Some(start), span) => Some((start, span.map_or(start, |(_, last)| last))),
+            (None, None, span) => span,
         }
     }
 

@@ -69,6 +69,8 @@ pub enum RunEnd {
     ThresholdMissed(String),
     /// Something else ended it early; the reason in one line.
     Failed(String),
+    /// Its process died before all phases were over; what is known of it in one line.
+    Killed(String),
 }
 
 impl RunEnd {
@@ -76,7 +78,7 @@ impl RunEnd {
         match self {
             Self::Complete => None,
             Self::Interrupted => Some("the run was interrupted before all its phases were over".to_owned()),
-            Self::ThresholdMissed(reason) | Self::Failed(reason) => Some(reason.clone()),
+            Self::ThresholdMissed(reason) | Self::Failed(reason) | Self::Killed(reason) => Some(reason.clone()),
         }
     }
 }

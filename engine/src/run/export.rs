@@ -11,7 +11,7 @@
 //! ```
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
@@ -23,7 +23,6 @@ use crate::credit::RequestIds;
 use crate::http::format_uuid;
 use crate::journal::{JournalError, Reader};
 use crate::plan::Plan;
-use crate::reactor::CoreReport;
 use crate::record::{ErrorDetail, RequestRecord};
 use crate::report::Collector;
 
@@ -34,7 +33,8 @@ const WAITING: usize = 2;
 /// More line makers are faster than the thread that feeds them.
 const MAKERS_MAX: usize = 4;
 
-/// Reads the journal and hands every record to the collector and, if the plan wants the file, to the export. A failure of the export ends it
+/// Reads the journal and hands every record to the collector and, if the plan wants the file, to the export. `texts` are those of failures, by core
+/// and index. A failure of the export ends it
 /// and nothing else: no figure depends on the file.
 ///
 /// The first result tells whether all of the journal was read; what came before damage has been handed over. The second is the file under its
@@ -43,14 +43,14 @@ pub(super) fn records(
     plan: &Plan,
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
-    journal: &Path,
-    cores: &[CoreReport],
+    journal: Result<Reader, JournalError>,
+    texts: &[Vec<ErrorDetail>],
     collector: &mut Collector,
 ) -> (Result<(), JournalError>, Result<Option<PathBuf>, String>) {
     let lines = Lines {
         lines: RecordLines::new(plan, anchor),
         ids: RequestIds::new(&plan.benchmark_id),
-        cores,
+        texts,
     };
     let spare = ArrayQueue::new(MAKERS_MAX * WAITING);
     let file = plan.artifacts.records.then(|| directory.create_records()).transpose();
@@ -71,8 +71,8 @@ pub(super) fn records(
     })
 }
 
-fn read(journal: &Path, mut take: impl FnMut(RequestRecord)) -> Result<(), JournalError> {
-    for record in Reader::open(journal)? {
+fn read(journal: Result<Reader, JournalError>, mut take: impl FnMut(RequestRecord)) -> Result<(), JournalError> {
+    for record in journal? {
         take(record?);
     }
     Ok(())
@@ -86,13 +86,13 @@ fn told(error: io::Error) -> String {
 struct Lines<'a> {
     lines: RecordLines,
     ids: RequestIds,
-    cores: &'a [CoreReport],
+    texts: &'a [Vec<ErrorDetail>],
 }
 
 impl Lines<'_> {
     /// Error texts of the core that ran the request.
     fn errors(&self, record: &RequestRecord) -> &[ErrorDetail] {
-        self.cores.get(record.core.index()).map_or(&[], |core| &core.errors)
+        self.texts.get(record.core.index()).map_or(&[], Vec::as_slice)
     }
 
     fn append(&self, record: &RequestRecord, out: &mut Vec<u8>) {
@@ -228,7 +228,7 @@ mod tests {
         let mut plan = plan();
         plan.artifacts.directory = temp.path().to_owned();
         let directory = ArtifactDirectory::prepare(&plan).unwrap();
-        let journal = Journal::start(&temp.path().join("journal"), 2).unwrap();
+        let journal = Journal::start(&temp.path().join("journal"), 2, b"opening").unwrap();
         let mut writers = [0, 1].map(|core| BlockWriter::new(CoreId(core), journal.queue()));
         for sequence in 0..RECORDS {
             let core = (sequence % 2) as u16;
@@ -239,16 +239,16 @@ mod tests {
             writers[usize::from(core)].append(&record, std::iter::empty(), None);
         }
         writers.iter_mut().for_each(BlockWriter::flush);
-        let (path, written) = journal.finish();
-        written.unwrap();
-        (temp, plan, directory, path)
+        let closed = journal.finish();
+        closed.written.unwrap();
+        (temp, plan, directory, closed.path)
     }
 
     #[test]
     fn lines_have_the_order_of_the_records_whoever_made_them() {
         let (_temp, plan, directory, journal) = journal();
         let mut collector = Collector::new(&plan, anchor());
-        let (read, file) = records(&plan, &directory, anchor(), &journal, &[], &mut collector);
+        let (read, file) = records(&plan, &directory, anchor(), Reader::open(&journal), &[], &mut collector);
         read.unwrap();
         let text = fs::read_to_string(file.unwrap().expect("the plan wants the file")).unwrap();
         let sequences = text.lines().map(|line| {
@@ -268,7 +268,7 @@ mod tests {
         let unfinished = temp.path().join(".profile_export.jsonl.ringload-unfinished");
         symlink("/dev/full", &unfinished).unwrap();
         let mut collector = Collector::new(&plan, anchor());
-        let (read, file) = records(&plan, &directory, anchor(), &journal, &[], &mut collector);
+        let (read, file) = records(&plan, &directory, anchor(), Reader::open(&journal), &[], &mut collector);
         read.unwrap();
         assert!(file.unwrap_err().contains("No space left on device"));
         assert!(!unfinished.is_symlink(), "its room is given back");
@@ -283,7 +283,7 @@ mod tests {
         let (temp, mut plan, directory, journal) = journal();
         plan.artifacts.records = false;
         let mut collector = Collector::new(&plan, anchor());
-        let (read, file) = records(&plan, &directory, anchor(), &journal, &[], &mut collector);
+        let (read, file) = records(&plan, &directory, anchor(), Reader::open(&journal), &[], &mut collector);
         assert!(read.is_ok() && file == Ok(None));
         assert!(!temp.path().join("profile_export.jsonl").exists());
     }

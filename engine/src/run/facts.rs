@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Host;
 use super::servers::Servers;
 use crate::artifact::EngineFacts;
-use crate::coordinator::{CoordinatorReport, StopReason, UnsentArrivals};
+use crate::coordinator::{CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
 use crate::plan::Verification;
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
@@ -54,16 +54,8 @@ fn kernel() -> Option<String> {
         .map(|release| release.trim().to_owned())
 }
 
-/// Facts of the run and of each phase.
-pub(super) fn collect(
-    host: &Host,
-    cores: &[CoreCounters],
-    coordinator: &CoordinatorReport,
-    seed: u64,
-    hooks: Vec<Value>,
-    servers: &Servers,
-) -> EngineFacts {
-    let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
+/// Facts of the run that are known when it starts.
+pub(super) fn of_start(host: &Host, seed: u64) -> Map<String, Value> {
     let mut run = Map::new();
     run.insert("driver".into(), json!(host.driver.kind.as_str()));
     if let Some(reason) = &host.driver.reason {
@@ -74,16 +66,6 @@ pub(super) fn collect(
         run.insert("tls".into(), verification(tls.verification()));
     }
     run.insert("seed".into(), json!(seed));
-    run.insert(
-        "cores".into(),
-        host.placement
-            .processors
-            .cores
-            .iter()
-            .zip(cores)
-            .map(|(&processor, counters)| core(processor, counters))
-            .collect(),
-    );
     run.insert("server_addresses".into(), json!(host.addresses.servers.concat()));
     if !host.addresses.sources.is_empty() {
         run.insert("source_addresses".into(), json!(host.addresses.sources));
@@ -97,6 +79,56 @@ pub(super) fn collect(
             "closed_loop": host.profiles.closed_loop.as_str(),
         }),
     );
+    run
+}
+
+/// Facts of a phase that its summary tells.
+pub(super) fn of_phase(summary: &PhaseSummary) -> Map<String, Value> {
+    let mut facts = Map::new();
+    facts.insert("stop_reason".into(), json!(stop_word(summary.stop_reason)));
+    facts.insert(
+        "sending_seconds".into(),
+        json!(summary.sending_complete.since(summary.start).as_secs_f64()),
+    );
+    facts.insert(
+        "drain_seconds".into(),
+        json!(summary.end.since(summary.sending_complete).as_secs_f64()),
+    );
+    facts.insert("drain_cut".into(), json!(summary.drain_cut));
+    facts
+}
+
+/// Why a phase stopped sending, as artifacts and journals say it.
+pub(super) fn stop_word(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Requests => "requests",
+        StopReason::Duration => "duration",
+        StopReason::Adaptive => "adaptive",
+        StopReason::Interrupted => "interrupted",
+    }
+}
+
+/// Facts of the run and of each phase.
+pub(super) fn collect(
+    host: &Host,
+    cores: &[CoreCounters],
+    coordinator: &CoordinatorReport,
+    seed: u64,
+    hooks: Vec<Value>,
+    servers: &Servers,
+) -> EngineFacts {
+    let life = cores.iter().map(|core| core.life).max().unwrap_or(Nanos::ZERO);
+    let mut run = of_start(host, seed);
+    run.insert(
+        "cores".into(),
+        host.placement
+            .processors
+            .cores
+            .iter()
+            .zip(cores)
+            .map(|(&processor, counters)| core(processor, counters))
+            .collect(),
+    );
     run.insert("coordinator_busy_share".into(), json!(share(coordinator.busy, life)));
     if !hooks.is_empty() {
         run.insert("hooks".into(), Value::Array(hooks));
@@ -105,23 +137,7 @@ pub(super) fn collect(
         run.insert("servers".into(), servers);
     }
     let phases = coordinator.phases.iter().map(|summary| {
-        let mut facts = Map::new();
-        let reason = match summary.stop_reason {
-            StopReason::Requests => "requests",
-            StopReason::Duration => "duration",
-            StopReason::Adaptive => "adaptive",
-            StopReason::Interrupted => "interrupted",
-        };
-        facts.insert("stop_reason".into(), json!(reason));
-        facts.insert(
-            "sending_seconds".into(),
-            json!(summary.sending_complete.since(summary.start).as_secs_f64()),
-        );
-        facts.insert(
-            "drain_seconds".into(),
-            json!(summary.end.since(summary.sending_complete).as_secs_f64()),
-        );
-        facts.insert("drain_cut".into(), json!(summary.drain_cut));
+        let mut facts = of_phase(summary);
         let arrivals = coordinator.arrivals[summary.phase.index()];
         if let Some(UnsentArrivals { dropped, unsent }) = arrivals {
             let sent = summary.tally.sent;

@@ -14,10 +14,12 @@ mod facts;
 mod forecast;
 mod hooks;
 mod live;
+mod notes;
 mod placement;
 mod preview;
 mod processors;
 mod raw;
+mod recover;
 mod results;
 mod servers;
 mod telemetry;
@@ -33,7 +35,9 @@ use std::time::Duration;
 use address::Addresses;
 pub use forecast::{Bound, Forecast, PhaseForecast, Requests, forecast};
 pub use live::{LivePhase, LiveSnapshot};
+use notes::Note;
 pub use preview::{HostPreview, Preview, preview};
+pub use recover::{RecoverError, RecoverOptions, Recovered, recover};
 
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
@@ -197,7 +201,9 @@ impl RunError {
                 | Self::SourceAddress { .. }
                 | Self::Processors { .. }
                 | Self::Tls(TlsError::CaFile { .. } | TlsError::Name { .. })
-                | Self::Artifact(ArtifactError::Occupied { .. } | ArtifactError::Prefix { .. })
+                | Self::Artifact(
+                    ArtifactError::Occupied { .. } | ArtifactError::UnderWay { .. } | ArtifactError::Prefix { .. }
+                )
         )
     }
 }
@@ -241,16 +247,17 @@ pub fn run(plan: &Plan, options: &RunOptions, observer: &mut dyn FnMut(&LiveSnap
         }
         let _ = std::fs::remove_file(directory.path().join(artifact::JOURNAL));
     })?;
+    let notes = journal.notes();
     while !load.ended_within(OBSERVE) {
-        observer(&live::snapshot(
-            &plan.phases,
-            load.exchange(),
-            &board,
-            start,
-            clock::monotonic(),
-        ));
+        let now = clock::monotonic();
+        if let Some(counts) = Note::counts(load.exchange(), &board, now) {
+            notes.add(counts.encode());
+        }
+        observer(&live::snapshot(&plan.phases, load.exchange(), &board, start, now));
     }
     let mut ended = load.join(observers);
+    let at = clock::monotonic().0;
+    notes.add(Note::LoadEnded { at }.encode());
     // What follows is work for all processors.
     drop(caller);
     ended.coordinator.outcome.warnings.extend(ended.unstopped.take());
@@ -353,14 +360,23 @@ fn start_load(
     }
     let observers = telemetry::Observers::start(plan, tls)?;
     let bell = Arc::clone(&observers.bell);
+    let anchor = WallAnchor::take();
+    let start = clock::monotonic();
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
         host.placement.processors.cores.len(),
+        &Note::opening(plan, anchor, start).encode(),
     )?;
-    let anchor = WallAnchor::take();
-    let start = clock::monotonic();
-    let board = Arc::new(LiveBoard::telling(move || bell.ring()));
+    let notes = journal.notes();
+    let board = Arc::new(LiveBoard::telling(move |news| {
+        notes.add(Note::of(news).encode());
+        bell.ring();
+    }));
     let load = threads::Load::start(plan, host, &journal, hooks, &board, options)?;
+    // Which driver the cores have is known only now.
+    journal
+        .notes()
+        .add(Note::Facts(facts::of_start(host, plan.seed)).encode());
     Ok(Started {
         journal,
         load,

@@ -2,16 +2,16 @@
 //! byte is not one of millions of requests.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::artifact::{ArtifactDirectory, ArtifactError, RawLines};
 use crate::clock::WallAnchor;
 use crate::credit::RequestIds;
 use crate::http::{ResponseReader, ScratchPool, format_uuid};
-use crate::journal::Reader;
+use crate::journal::{JournalError, Reader};
 use crate::plan::{PhaseKind, Plan};
-use crate::reactor::{CoreReport, protocol_of};
-use crate::record::{RequestRecord, Transcript};
+use crate::reactor::protocol_of;
+use crate::record::{ErrorDetail, RequestRecord, Transcript};
 
 /// Writes the raw records and the outputs.
 ///
@@ -21,8 +21,8 @@ pub(super) fn export(
     plan: &Plan,
     directory: &ArtifactDirectory,
     anchor: WallAnchor,
-    journal: &Path,
-    cores: &[CoreReport],
+    journal: Result<Reader, JournalError>,
+    texts: &[Vec<ErrorDetail>],
 ) -> Result<Vec<PathBuf>, String> {
     if !plan.artifacts.raw {
         return Ok(Vec::new());
@@ -40,9 +40,9 @@ pub(super) fn export(
         .write_all(br#"{"schema_version":"1.1","data":["#)
         .map_err(failed)?;
     let mut comma: &[u8] = b"";
-    for record in Reader::open(journal).map_err(|error| error.to_string())? {
+    for record in journal.map_err(|error| error.to_string())? {
         let record = record.map_err(|error| error.to_string())?;
-        let errors = cores.get(record.core.index()).map_or(&[][..], |core| &core.errors);
+        let errors = texts.get(record.core.index()).map_or(&[][..], Vec::as_slice);
         let text = |(high, low)| format_uuid(high, low);
         let request = text(ids.request(record.phase, record.sequence));
         let session = text(ids.session(record.phase, record.session));

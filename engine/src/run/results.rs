@@ -1,7 +1,5 @@
 //! After the load: merge the cores, read the journal once, report, write.
 
-use std::path::PathBuf;
-
 use super::servers::Servers;
 use super::telemetry::lifetimes;
 use super::threads::Ended;
@@ -10,7 +8,7 @@ use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
 use crate::coordinator::{CoordinatorReport, UnsentArrivals};
 use crate::id::PhaseId;
-use crate::journal::JournalError;
+use crate::journal::{Closed, Reader};
 use crate::plan::{PhasePlan, Plan};
 use crate::reactor::CoreReport;
 use crate::record::CoreWindow;
@@ -24,7 +22,7 @@ pub(super) fn write(
     anchor: WallAnchor,
     host: &Host,
     ended: Ended,
-    (journal, journal_written): (PathBuf, Result<(), JournalError>),
+    journal: Closed,
     signal: Option<i32>,
 ) -> RunOutcome {
     let mut problems = Vec::new();
@@ -67,18 +65,20 @@ pub(super) fn write(
     }
     let mut files = Vec::new();
     let mut lost = Vec::new();
-    let (read, exported) = export::records(plan, directory, anchor, &journal, &cores, &mut collector);
-    if let Err(error) = journal_written.and(read) {
+    let texts: Vec<_> = cores.iter_mut().map(|core| std::mem::take(&mut core.errors)).collect();
+    let reader = Reader::open(&journal.path);
+    let (read, exported) = export::records(plan, directory, anchor, reader, &texts, &mut collector);
+    if let Err(error) = journal.written.and(read) {
         lost.push(format!("{error}; records are missing, so figures come from histograms"));
         collector.forget_records();
     }
     match exported {
         Ok(file) => files.extend(file),
-        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
+        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.path.display())),
     }
-    match raw::export(plan, directory, anchor, &journal, &cores) {
+    match raw::export(plan, directory, anchor, Reader::open(&journal.path), &texts) {
         Ok(raw) => files.extend(raw),
-        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.display())),
+        Err(reason) => lost.push(format!("{reason}; the records remain in {}", journal.path.display())),
     }
     let records_lost = !lost.is_empty();
 
@@ -137,9 +137,9 @@ pub(super) fn write(
             count => format!("{count} files could not be written, the first: {first}"),
         };
         failure = Some(failure.map_or(unwritten.clone(), |failure| format!("{failure}; {unwritten}")));
-    } else if !records_lost && let Err(error) = std::fs::remove_file(&journal) {
+    } else if !records_lost && let Err(error) = std::fs::remove_file(&journal.path) {
         // Everything that the journal held is in the artifacts now.
-        warnings.push(format!("cannot remove {}: {error}", journal.display()));
+        warnings.push(format!("cannot remove {}: {error}", journal.path.display()));
     }
     RunOutcome {
         report,

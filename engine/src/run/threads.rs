@@ -172,6 +172,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             journal: BlockWriter::new(id, journal.queue()),
             keep_successes: plan.artifacts.records,
             judge: report::judge(&plan.slos),
+            secrets: plan.secrets.clone(),
         };
         let (exchange, ready, kind) = (Arc::clone(&exchange), ready.clone(), host.driver.kind);
         threads.push(spawn(format!("ringload-core-{index}"), move || {

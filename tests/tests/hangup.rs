@@ -1,0 +1,47 @@
+//! The terminal goes away: a run ends with its results, unless it was started to outlive it.
+
+use std::process::Command;
+
+use ringload_tests::program::{Program, Workplace, config, phase};
+use ringload_tests::{binary, eventually, mock};
+
+#[test]
+fn a_hangup_ends_a_run_like_the_other_signals() {
+    let server = mock(|_| {});
+    let workplace = Workplace::new(&config(&server.url(), &phase("load", "concurrency: 2, duration: 10m")));
+    let program = workplace.start_profile(&[]);
+    eventually("some load", || server.counters().requests > 20);
+    program.signal("HUP");
+    // Shell and kernel may both say that the terminal is gone.
+    program.signal("HUP");
+    program.end().expect(129);
+    let root = workplace.root();
+    assert_eq!(
+        (&root["was_cancelled"], &root["is_complete"]),
+        (&true.into(), &false.into())
+    );
+    assert!(
+        !workplace.path("results/ringload.journal").exists(),
+        "everything is written out"
+    );
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    let server = mock(|_| {});
+    let workplace = Workplace::new(&config(&server.url(), &phase("load", "concurrency: 2, duration: 10m")));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP && exec \"$@\"", "sh"])
+        .arg(binary::ringload());
+    command.args(["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"]);
+    command.current_dir(workplace.folder());
+    let program = Program::start(command);
+    eventually("some load", || server.counters().requests > 20);
+    program.signal("HUP");
+    let before = server.counters().requests;
+    eventually("more load", || server.counters().requests > before + 200);
+    assert!(!program.said("interrupted"));
+    program.signal("TERM");
+    program.end().expect(143);
+}
