@@ -18,7 +18,7 @@ use ringload_engine::cells::{Cells, CellsOptions, run};
 use ringload_engine::config::parse_suite;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::BuildOptions;
-use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, STALL_TIMEOUT};
 use ringload_mock_server::{MockServer, Options};
 
 const REQUESTS: usize = 400;
@@ -54,6 +54,7 @@ fn pauses(count: usize) -> Vec<f64> {
             source_addresses: Vec::new(),
             pacing: Pacing::Auto,
             drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+            stall_timeout: STALL_TIMEOUT,
             interrupt: Arc::new(Interrupt::new()),
         },
         resume: false,

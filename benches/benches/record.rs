@@ -70,6 +70,7 @@ fn record(gaps: &[u64]) -> RequestRecord {
         },
         gaps: Vec::new(),
         transcript: None,
+        trace: None,
     }
 }
 

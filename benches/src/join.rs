@@ -117,7 +117,7 @@ mod tests {
             "api": "chat", "receive_complete_ns": 1_000_000_000_u64, "first_byte_ns": 1_100_000_000_u64, "last_byte_ns": 1_130_100_000_u64,
             "first_token_ns": 1_101_000_000_u64, "last_token_ns": 1_130_000_000_u64, "request_bytes": 1, "response_bytes": 1,
             "request_id": id, "session": null, "prompt_words": 1, "tokens_sent": 2, "outcome": "complete", "fault": null,
-            "in_flight_at_arrival": 1, "connection": 1, "thread": 0,
+            "in_flight_at_arrival": 1, "connection": 1, "client": "127.0.0.1:4000", "thread": 0,
         });
         serde_json::from_value(entry).expect("an entry")
     }

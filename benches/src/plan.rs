@@ -13,7 +13,9 @@ use ringload_engine::plan::{
     Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
 };
-use ringload_engine::run::{self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome};
+use ringload_engine::run::{
+    self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome, STALL_TIMEOUT,
+};
 use ringload_engine::units::Nanos;
 
 const SEED: u64 = 42;
@@ -115,6 +117,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             summary_json: true,
             records: true,
             raw: false,
+            trace: false,
             prefix: None,
             slice: None,
         },
@@ -136,6 +139,7 @@ pub fn run(plan: &Plan, pacing: Pacing) -> RunOutcome {
         source_addresses: Vec::new(),
         pacing,
         drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+        stall_timeout: STALL_TIMEOUT,
         interrupt: Arc::new(Interrupt::new()),
     };
     let outcome = run::run(plan, &options, &mut |_| {}).expect("the run starts");

@@ -106,6 +106,14 @@ pub(crate) struct Profile {
     #[arg(long, value_name = "TIME", value_parser = engine::positive_duration, help_heading = "Engine")]
     pub(crate) drain_stall_timeout: Option<f64>,
 
+    /// End the run when a phase has sent nothing and received no byte for so long; 0 or inf: never [default: 30m].
+    ///
+    /// It keeps a server that accepts requests and answers none from holding up the run for ever. A phase that will send more by itself, because an
+    /// arrival or a turn is due later, goes on. Requests in flight are cut and are in the artifacts as truncated, all results are written, and the
+    /// exit code is 1. After a minute without a sign of life, or half of this time, a line says so. The request timeout acts first if it is shorter.
+    #[arg(long, value_name = "TIME", value_parser = engine::duration_or_never, help_heading = "Engine")]
+    pub(crate) stall_timeout: Option<f64>,
+
     /// Trust only the root certificates of this PEM file for an https address [default: the roots that this system trusts].
     ///
     /// The load and the control hooks use them. As with `curl --cacert`, the system's roots do not count then. A server's self-signed certificate
@@ -232,7 +240,7 @@ mod tests {
     fn every_flag_lands_in_its_field() {
         let profile = profile(
             "ringload profile --config a.yaml --mock --cores 2 --driver epoll --pacing busy --output-artifact-dir out --overwrite \
-             --server-preset sglang --fail-on-client-limited",
+             --server-preset sglang --fail-on-client-limited --drain-stall-timeout 90 --stall-timeout 1h30m",
         );
         assert_eq!(profile.config, Some("a.yaml".into()));
         assert!(profile.mock && profile.overwrite && profile.fail_on_client_limited);
@@ -242,6 +250,22 @@ mod tests {
         );
         assert_eq!(profile.pacing, PacingFlag::Busy);
         assert_eq!(profile.output_artifact_dir, Some("out".into()));
+        assert_eq!(
+            (profile.drain_stall_timeout, profile.stall_timeout),
+            (Some(90.0), Some(5_400.0))
+        );
+    }
+
+    #[test]
+    fn a_stall_timeout_can_be_turned_off_in_two_ways() {
+        for never in ["0", "0s", "inf"] {
+            let profile = profile(&format!("ringload profile -c a.yaml --stall-timeout {never}"));
+            assert_eq!(profile.stall_timeout, Some(f64::INFINITY), "{never}");
+        }
+        for wrong in ["-1", "nan", "soon"] {
+            let line = format!("ringload profile -c a.yaml --stall-timeout={wrong}");
+            assert_eq!(parse(&line).expect_err(wrong), ErrorKind::ValueValidation, "{wrong}");
+        }
     }
 
     #[test]

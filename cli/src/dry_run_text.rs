@@ -56,24 +56,7 @@ fn row(title: &str, text: &str) -> String {
 fn last_answers(phase: &PhasePlan, timeout: Option<Nanos>) -> Option<String> {
     let timeout = timeout.filter(|_| !matches!(phase.drain, DrainRule::Grace(_)))?;
     phase.stop.duration?;
-    Some(format!(": {} for the timeout of the last requests", span(timeout)))
-}
-
-/// A span as people say it.
-fn span(time: Nanos) -> String {
-    let seconds = time.as_secs_f64();
-    if seconds < 60.0 {
-        // Without digits that say nothing.
-        let text = format!("{seconds:.3}");
-        return format!("{} s", text.trim_end_matches('0').trim_end_matches('.'));
-    }
-    let whole = seconds.round() as u64;
-    let parts = [(whole / 3600, "h"), (whole / 60 % 60, "min"), (whole % 60, "s")];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    parts
-        .map(|(count, unit)| format!("{count} {unit}"))
-        .collect::<Vec<_>>()
-        .join(" ")
+    Some(format!(": {} for the timeout of the last requests", timeout.in_words()))
 }
 
 fn phase_lines(index: usize, phase: &PhasePlan, forecast: &PhaseForecast, timeout: Option<Nanos>) -> String {
@@ -114,7 +97,11 @@ pub(crate) fn load(arrival: &Arrival) -> String {
         Arrival::FixedSchedule(schedule) => format!(
             "fixed schedule of {} sessions over {}",
             grouped(schedule.starts().len() as u64),
-            span(schedule.starts().last().map_or(Nanos::ZERO, |start| start.due))
+            schedule
+                .starts()
+                .last()
+                .map_or(Nanos::ZERO, |start| start.due)
+                .in_words()
         ),
         Arrival::UserCentric { users, rate } => {
             format!("{users} users, {rate} requests/s of all together")
@@ -133,7 +120,7 @@ fn course(rate: &RatePlan) -> String {
         ),
     };
     match rate.ramp {
-        Some(ramp) => format!("{course} after a ramp of {}", span(ramp.duration)),
+        Some(ramp) => format!("{course} after a ramp of {}", ramp.duration.in_words()),
         None => course,
     }
 }
@@ -161,7 +148,7 @@ fn stops(phase: &PhasePlan) -> String {
     let parts: Vec<String> = [
         count(stop.requests, "requests"),
         count(stop.sessions, "sessions"),
-        stop.duration.map(span),
+        stop.duration.map(Nanos::in_words),
     ]
     .into_iter()
     .flatten()
@@ -184,8 +171,8 @@ fn requests(requests: Requests) -> String {
 
 fn bound(bound: Bound, since: &str) -> String {
     match bound {
-        Bound::At(time) => format!("{} after {since} at the latest", span(time)),
-        Bound::About(time) => format!("about {} after {since} at the latest", span(time)),
+        Bound::At(time) => format!("{} after {since} at the latest", time.in_words()),
+        Bound::About(time) => format!("about {} after {since} at the latest", time.in_words()),
         Bound::None(reason) => format!("no latest moment: {reason}"),
     }
 }
@@ -207,7 +194,7 @@ fn dataset(plan: &Plan) -> String {
 pub(crate) fn hooks(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(readiness) = &plan.readiness {
-        lines.push(format!("wait for the model, up to {}", span(readiness.timeout)));
+        lines.push(format!("wait for the model, up to {}", readiness.timeout.in_words()));
     }
     if let Some(reset) = &plan.hooks.reset_kv_cache {
         lines.push(format!("POST {} before the load", shown(&reset.path)));
@@ -289,21 +276,6 @@ fn cell_table(cells: &Cells) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_said_without_digits_that_say_nothing() {
-        for (millis, text) in [
-            (0, "0 s"),
-            (250, "0.25 s"),
-            (30_000, "30 s"),
-            (60_000, "1 min"),
-            (90_500, "1 min 31 s"),
-            (21_900_000, "6 h 5 min"),
-            (86_409_000, "24 h 9 s"),
-        ] {
-            assert_eq!(span(Nanos::from_millis(millis)), text);
-        }
-    }
 
     #[test]
     fn what_has_no_figure_says_why() {

@@ -25,15 +25,16 @@ pub(crate) use ringload_engine::plan::{
     Arrival, DrainRule, Gaps, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
 };
 pub(crate) use ringload_engine::run::{
-    Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSnapshot, Pacing, PhaseForecast,
-    Preview, RecoverOptions, Recovered, Requests, RunError, RunOptions, RunOutcome, preview, recover, run,
+    Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSilence, LiveSnapshot, Pacing,
+    PhaseForecast, Preview, RecoverOptions, Recovered, Requests, RunError, RunOptions, RunOutcome, STALL_TIMEOUT,
+    preview, recover, run,
 };
 pub(crate) use ringload_engine::units::Nanos;
 
 use ringload_engine::config::{self, Suite};
 pub(crate) use ringload_engine::config::{
     Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
-    positive_duration, recorded, redact_url, refusal,
+    duration_or_never, positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};

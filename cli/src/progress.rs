@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Stderr, Write};
 use ringload_engine::units::Nanos;
 
 use crate::args::Ui;
-use crate::engine::{LivePhase, LiveSnapshot};
+use crate::engine::{LivePhase, LiveSilence, LiveSnapshot};
 use crate::number::{grouped, grouped_decimal};
 
 /// Longest phase name shown; names may have 100 characters.
@@ -29,6 +29,7 @@ struct Before {
     elapsed: Nanos,
     sent: u64,
     returned: u64,
+    was_silent: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,12 @@ impl<W: Write> Progress<W> {
 
     /// Draws a snapshot. A terminal that went away is no reason to end the run, so failures to write are dropped.
     pub(crate) fn show(&mut self, snapshot: &LiveSnapshot) {
+        if self.style != Style::Silent {
+            for line in self.turns_of_silence(snapshot) {
+                self.clear();
+                let _ = writeln!(self.out, "{line}");
+            }
+        }
         let line = self.line(snapshot);
         let _ = match self.style {
             Style::Silent => Ok(()),
@@ -105,6 +112,7 @@ impl<W: Write> Progress<W> {
                 elapsed: phase.elapsed,
                 sent: phase.tally.sent,
                 returned: phase.tally.returned(),
+                was_silent: phase.silent.is_some(),
             })
             .collect();
         let mut line = if parts.is_empty() {
@@ -141,6 +149,22 @@ impl<W: Write> Progress<W> {
         text
     }
 
+    /// A line for each phase that has fallen silent since the last snapshot, and for each that goes on. Unlike the line of progress they stay.
+    fn turns_of_silence(&self, snapshot: &LiveSnapshot) -> Vec<String> {
+        let turn = |phase: &LivePhase| {
+            let was_silent = self.before(phase).is_some_and(|before| before.was_silent);
+            let name = shorten(&phase.name);
+            match (was_silent, &phase.silent) {
+                (false, Some(silence)) => Some(format!("warning: phase {name}: {}", silent(phase, silence))),
+                (true, None) => Some(format!("phase {name}: goes on")),
+                _ => None,
+            }
+        };
+        let at = snapshot.elapsed.as_secs_f64();
+        let with_time = |line: String| format!("{}{at:>6.1} s  {line}", self.prefix);
+        snapshot.phases.iter().filter_map(turn).map(with_time).collect()
+    }
+
     fn before(&self, phase: &LivePhase) -> Option<&Before> {
         self.previous.iter().find(|before| before.name == phase.name)
     }
@@ -166,6 +190,18 @@ impl<W: Write> Progress<W> {
             0.0
         }
     }
+}
+
+/// What a silent phase waits for.
+fn silent(phase: &LivePhase, silence: &LiveSilence) -> String {
+    let oldest = silence.oldest_request.map_or(String::new(), |age| {
+        format!(", the oldest for {:.0} s", age.as_secs_f64())
+    });
+    format!(
+        "no byte for {:.0} s, {} in flight{oldest}",
+        silence.lasts.as_secs_f64(),
+        grouped(phase.tally.in_flight())
+    )
 }
 
 fn shorten(name: &str) -> String {
@@ -194,6 +230,7 @@ mod tests {
                 ..Tally::default()
             },
             draining: false,
+            silent: None,
         }
     }
 
@@ -253,6 +290,36 @@ mod tests {
         );
         let told: Vec<bool> = text.lines().map(|line| line.ends_with("oldest 2.5 s")).collect();
         assert_eq!(told, [false, true, false, false, false], "{text}");
+    }
+
+    #[test]
+    fn a_phase_that_falls_silent_is_told_of_once_and_so_is_its_end() {
+        let at = |elapsed_s: u64, is_silent: bool| {
+            let silent = is_silent.then(|| LiveSilence {
+                lasts: Nanos::from_secs(elapsed_s - 1),
+                oldest_request: Some(Nanos::from_secs(elapsed_s)),
+            });
+            let phase = LivePhase {
+                silent,
+                ..phase("a", elapsed_s, 8, 0)
+            };
+            snapshot(elapsed_s, vec![phase])
+        };
+        let snapshots = [at(60, false), at(61, true), at(62, true), at(63, false)];
+        let told = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.contains("sent"));
+            lines.map(str::to_owned).collect()
+        };
+        let expected = [
+            "  61.0 s  warning: phase a: no byte for 60 s, 8 in flight, the oldest for 61 s",
+            "  63.0 s  phase a: goes on",
+        ];
+        assert_eq!(told(&drawn(Style::Lines, &snapshots)), expected);
+        let on_terminal = drawn(Style::Terminal, &snapshots);
+        for line in expected {
+            assert!(on_terminal.contains(&format!("\r\x1b[K{line}\n")), "{on_terminal:?}");
+        }
+        assert_eq!(drawn(Style::Silent, &snapshots), "");
     }
 
     #[test]

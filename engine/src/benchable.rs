@@ -11,13 +11,14 @@ use std::thread::JoinHandle;
 
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
+use crate::http::Wanted;
 use crate::id::{CoreId, PhaseId};
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
 use crate::reactor::{
     self, CorePlan, CoreReport, Deadlines, DriverKind, Pacing, ReactorError, Routes, connects_in_flight,
 };
-use crate::record::{self, DecodeError, GapArena, GapChain, Outcome, RequestRecord};
+use crate::record::{self, Attachments, DecodeError, GapArena, GapChain, Outcome, RequestRecord};
 use crate::sys::{affinity, limits};
 use crate::units::Nanos;
 
@@ -76,7 +77,12 @@ impl RecordPath {
 
     /// Appends the record and its kept gaps to the block.
     pub fn encode(&mut self, record: &RequestRecord, kept: &Kept) {
-        record::encode(record, self.arena.pieces(kept.0), None, &mut self.block);
+        record::encode(
+            record,
+            self.arena.pieces(kept.0),
+            Attachments::default(),
+            &mut self.block,
+        );
     }
 
     /// Lets go of kept gaps.
@@ -190,7 +196,7 @@ impl LoadedCore {
             connection_reuse: plan.endpoint.connection_reuse,
             tls: Vec::new(),
             kind: plan.endpoint.kind,
-            keep_raw: false,
+            wanted: Wanted::default(),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: Pacing::Efficient.on_host(true),

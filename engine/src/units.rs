@@ -46,6 +46,21 @@ impl Nanos {
         self.0 as f64 / 1e6
     }
 
+    /// The span as people say it: 1.5 s, 30 min, 2 h 5 min.
+    pub fn in_words(self) -> String {
+        let seconds = self.as_secs_f64();
+        if seconds < 60.0 {
+            // Without digits that say nothing.
+            let text = format!("{seconds:.3}");
+            return format!("{} s", text.trim_end_matches('0').trim_end_matches('.'));
+        }
+        let whole = seconds.round() as u64;
+        let parts = [(whole / 3600, "h"), (whole / 60 % 60, "min"), (whole % 60, "s")];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = parts.map(|(count, unit)| format!("{count} {unit}")).collect();
+        words.join(" ")
+    }
+
     /// The span from `earlier` to `self`; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -83,5 +98,20 @@ mod tests {
         assert_eq!(Nanos::from_secs_f64(-1.0), Nanos::ZERO);
         assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
         assert_eq!(Nanos::from_secs_f64(0.0015), Nanos::from_micros(1500));
+    }
+
+    #[test]
+    fn spans_are_said_without_digits_that_say_nothing() {
+        for (millis, text) in [
+            (0, "0 s"),
+            (250, "0.25 s"),
+            (30_000, "30 s"),
+            (60_000, "1 min"),
+            (90_500, "1 min 31 s"),
+            (21_900_000, "6 h 5 min"),
+            (86_409_000, "24 h 9 s"),
+        ] {
+            assert_eq!(Nanos::from_millis(millis).in_words(), text);
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
@@ -65,6 +66,8 @@ impl Input {
 /// What the tasks of one connection share.
 pub(crate) struct Connection {
     pub(crate) number: u64,
+    /// The other end.
+    pub(crate) client: SocketAddr,
     socket: RawFd,
     input: RefCell<Input>,
     /// The serving task, while it waits for input or for the end of it.
@@ -99,9 +102,10 @@ pub(crate) enum Waited {
 }
 
 impl Connection {
-    pub(crate) fn new(number: u64, socket: RawFd) -> Connection {
+    pub(crate) fn new(number: u64, client: SocketAddr, socket: RawFd) -> Connection {
         Connection {
             number,
+            client,
             socket,
             input: RefCell::default(),
             server: Cell::new(None),
@@ -327,11 +331,12 @@ impl Writer {
 /// The read half of `stream`, its writer, and what the two share.
 pub(crate) fn open(
     number: u64,
+    client: SocketAddr,
     stream: TcpStream,
     hand_over: HandOver,
 ) -> (Rc<Connection>, OwnedReadHalf<TcpStream>, Writer) {
     let socket = stream.as_raw_fd();
-    let connection = Rc::new(Connection::new(number, socket));
+    let connection = Rc::new(Connection::new(number, client, socket));
     let (read, write) = stream.into_split();
     (connection, read, Writer::new(write, socket, hand_over))
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::api::Api;
+use crate::connection::Connection;
 use crate::http::Request;
 use crate::ledger::{LedgerEntry, Message, Outcome, increment, lock};
 use crate::observed::Ended;
@@ -30,7 +31,12 @@ pub(crate) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// Counts the arrival of `request`.
-    pub(crate) fn arrive(thread: &'a Thread, request: &Request, received_ns: u64, connection: u64) -> Exchange<'a> {
+    pub(crate) fn arrive(
+        thread: &'a Thread,
+        request: &Request,
+        received_ns: u64,
+        connection: &Connection,
+    ) -> Exchange<'a> {
         let counters = &thread.shared.counters;
         let in_flight = increment(&counters.in_flight);
         counters.in_flight_max.fetch_max(in_flight, Ordering::Relaxed);
@@ -55,7 +61,8 @@ impl<'a> Exchange<'a> {
                 outcome: Outcome::Disconnected,
                 fault: None,
                 in_flight_at_arrival: in_flight,
-                connection,
+                connection: connection.number,
+                client: connection.client,
                 thread: thread.index,
             },
             streamed: 0,

@@ -49,7 +49,7 @@ impl Job<'_> {
 /// Answers `request`, whose last byte came at `received_ns`, and says what happens to the connection.
 pub(crate) async fn answer(session: &mut Session, api: Api, request: &Request, received_ns: u64) -> Ending {
     let thread = std::rc::Rc::clone(&session.thread);
-    let mut exchange = Exchange::arrive(&thread, request, received_ns, session.connection.number);
+    let mut exchange = Exchange::arrive(&thread, request, received_ns, &session.connection);
     let answered = serve(session, &mut exchange, api, request, received_ns).await;
     let ending = answered.unwrap_or_else(|ClientLeft| {
         exchange.client_left(session.writer.sent_bytes());

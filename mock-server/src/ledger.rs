@@ -3,6 +3,7 @@
 //! Every time is `CLOCK_MONOTONIC` in nanoseconds, so a client on the same host can compare without conversion.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -85,6 +86,8 @@ pub struct LedgerEntry {
     pub in_flight_at_arrival: u64,
     /// Number of the connection, from 1 in order of acceptance.
     pub connection: u64,
+    /// The client's end of the connection.
+    pub client: SocketAddr,
     /// Index of the thread that served it.
     pub thread: usize,
 }
@@ -301,6 +304,7 @@ mod tests {
             fault: None,
             in_flight_at_arrival: 1,
             connection: 1,
+            client: ([127, 0, 0, 1], 4000).into(),
             thread: 0,
         }
     }

@@ -1,5 +1,6 @@
 //! Serves one connection: request after request, route by route.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,13 +36,13 @@ pub(crate) struct Session {
 }
 
 /// Serves `stream` until it ends; the body of the serving task.
-pub(crate) async fn serve(thread: Rc<Thread>, number: u64, stream: TcpStream) {
+pub(crate) async fn serve(thread: Rc<Thread>, number: u64, client: SocketAddr, stream: TcpStream) {
     let hand_over = if thread.shared.options.fast {
         HandOver::InBatches
     } else {
         HandOver::AtOnce
     };
-    let (connection, half, writer) = connection::open(number, stream, hand_over);
+    let (connection, half, writer) = connection::open(number, client, stream, hand_over);
     thread.enter(&connection);
     let reader = {
         let (thread, connection) = (Rc::clone(&thread), Rc::clone(&connection));

@@ -324,9 +324,9 @@ async fn accept(thread: Rc<Thread>, listener: TcpListener, cancel: monoio::io::C
     let alarm = Alarm::new(&thread.timer);
     loop {
         match listener.cancelable_accept(cancel.clone()).await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
                 let number = increment(&thread.shared.counters.connections);
-                monoio::spawn(serve(Rc::clone(&thread), number, stream));
+                monoio::spawn(serve(Rc::clone(&thread), number, client, stream));
             }
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => return,
             // Either the client was gone before its accept, or descriptors have run out and some must be freed first.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringload_engine::config;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::{BuildOptions, build};
-use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, Pacing, RunOptions, STALL_TIMEOUT};
 
 use crate::run::{Run, Running, driver_under_test};
 
@@ -52,6 +52,7 @@ fn start_speaking(address: SocketAddr, cores: u16, endpoint: &str, sections: &st
         source_addresses: Vec::new(),
         pacing: Pacing::Auto,
         drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+        stall_timeout: STALL_TIMEOUT,
         interrupt: Arc::new(Interrupt::new()),
     };
     Running::start(plan, options, temporary)

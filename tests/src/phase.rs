@@ -118,6 +118,13 @@ impl Phase {
         self
     }
 
+    /// Waits for the answers, however long they take.
+    #[must_use]
+    pub fn draining_without_end(mut self) -> Self {
+        self.0.drain = DrainRule::Unbounded;
+        self
+    }
+
     /// Starts when the one before has stopped sending.
     #[must_use]
     pub fn seamless(mut self) -> Self {

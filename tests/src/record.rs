@@ -16,6 +16,8 @@ pub struct Record {
     pub error: Option<RecordError>,
     /// What only ringload's records have.
     pub ringload: Additions,
+    /// How it went over the wire, in runs with traces.
+    pub trace_data: Option<Value>,
 }
 
 /// What only ringload's records have.

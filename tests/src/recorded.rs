@@ -58,18 +58,14 @@ impl Recorded {
         }
     }
 
-    /// Whether the config holds this text.
-    pub fn has(&self, text: &str) -> bool {
-        self.config.as_ref().is_some_and(|config| config.contains(text))
-    }
-
     /// Changes the config.
     ///
     /// # Panics
     /// If `from` is not in it.
     pub fn replace(&mut self, from: &str, to: &str) {
-        assert!(self.has(from), "{from} is not in the config");
-        self.config = self.config.take().map(|config| config.replace(from, to));
+        let config = self.config.as_mut().expect("a config");
+        assert!(config.contains(from), "{from} is not in the config");
+        *config = config.replace(from, to);
     }
 
     /// Starts the command with `more` behind it, in a folder of its own.

@@ -12,7 +12,7 @@ use ringload_engine::plan::{
     ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
     ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
-use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions};
+use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, STALL_TIMEOUT};
 use ringload_engine::units::Nanos;
 use serde_json::{Map, json};
 
@@ -30,6 +30,7 @@ pub struct Scenario {
     host: Option<String>,
     source_addresses: Vec<IpAddr>,
     drain_stall_timeout: Nanos,
+    stall_timeout: Nanos,
     connection_reuse: ConnectionReuse,
     streaming: bool,
     entries: u32,
@@ -53,6 +54,8 @@ pub struct Scenario {
     directory: Option<PathBuf>,
     overwrite: bool,
     records: bool,
+    trace: bool,
+    slice: Option<Nanos>,
     slos: Vec<Slo>,
     tls: Option<Verification>,
 }
@@ -66,6 +69,7 @@ impl Scenario {
             host: None,
             source_addresses: Vec::new(),
             drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+            stall_timeout: STALL_TIMEOUT,
             connection_reuse: ConnectionReuse::Pooled,
             streaming: true,
             entries: 16,
@@ -91,6 +95,8 @@ impl Scenario {
             directory: None,
             overwrite: false,
             records: true,
+            trace: false,
+            slice: None,
             slos: Vec::new(),
             tls: None,
         }
@@ -122,6 +128,13 @@ impl Scenario {
     #[must_use]
     pub fn drain_stall_timeout(mut self, timeout: Nanos) -> Self {
         self.drain_stall_timeout = timeout;
+        self
+    }
+
+    /// Ends the run when a phase has sent and received nothing for so long.
+    #[must_use]
+    pub fn stall_timeout(mut self, timeout: Nanos) -> Self {
+        self.stall_timeout = timeout;
         self
     }
 
@@ -220,6 +233,13 @@ impl Scenario {
         self
     }
 
+    /// Lets requests live for ever.
+    #[must_use]
+    pub fn without_request_timeout(mut self) -> Self {
+        self.request_timeout = None;
+        self
+    }
+
     /// Sends load to this server too.
     #[must_use]
     pub fn also(self, address: SocketAddr) -> Self {
@@ -311,6 +331,20 @@ impl Scenario {
         self
     }
 
+    /// Keeps how requests went over the wire.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
+    /// Slices of this length have figures of their own.
+    #[must_use]
+    pub fn slices(mut self, length: Duration) -> Self {
+        self.slice = Some(nanos(length));
+        self
+    }
+
     /// A threshold that good requests meet.
     #[must_use]
     pub fn slo(mut self, metric: &'static str, threshold: f64) -> Self {
@@ -347,6 +381,7 @@ impl Scenario {
             source_addresses: self.source_addresses,
             pacing: self.pacing,
             drain_stall_timeout: self.drain_stall_timeout,
+            stall_timeout: self.stall_timeout,
             interrupt: Arc::new(Interrupt::new()),
         };
         Running::start(plan, options, temporary)
@@ -424,8 +459,9 @@ impl Scenario {
                 summary_json: true,
                 records: self.records,
                 raw: false,
+                trace: self.trace,
                 prefix: None,
-                slice: None,
+                slice: self.slice,
             },
             secrets: Default::default(),
             input_config: json!({}),

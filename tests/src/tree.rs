@@ -31,10 +31,6 @@ pub const LACKING: &[(&[&str], &str)] = &[
         "no client-side tokenizer counts the answers",
     ),
     (
-        &["trace_data", "input_config.artifacts.trace"],
-        "trace is refused by name",
-    ),
-    (
         &["error.cause_chain", "error.cause"],
         "an exception of Python has no counterpart",
     ),
@@ -103,6 +99,31 @@ fn read_columns(path: &Path) -> BTreeSet<String> {
     schema.columns().iter().map(|column| column.name().to_owned()).collect()
 }
 
+/// The first cells of the rows of a table. In the table of slices these are numbers, so of that it is the figures, spelled as in documents.
+fn read_rows(text: &str) -> BTreeSet<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+    if rows.first().is_none_or(|row| &row[0] != "Timeslice") {
+        // Remarks say whose file it is.
+        let cells = rows.iter().map(|row| row[0].to_owned());
+        return cells.filter(|cell| !cell.starts_with('#')).collect();
+    }
+    let mut figures: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for row in &rows[1..] {
+        figures
+            .entry(format!("{} ({})", &row[3], &row[4]))
+            .or_default()
+            .insert(&row[5]);
+    }
+    figures
+        .into_iter()
+        .map(|(figure, statistics)| format!("{figure}: {}", statistics.into_iter().collect::<Vec<_>>().join(" ")))
+        .collect()
+}
+
 fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
     if path.extension().is_some_and(|extension| extension == "parquet") {
         return BTreeMap::from([("columns".to_owned(), read_columns(path))]);
@@ -122,14 +143,7 @@ fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
             }
         }
         Some("csv") => {
-            let mut reader = csv::ReaderBuilder::new()
-                .has_headers(false)
-                .flexible(true)
-                .from_reader(text.as_bytes());
-            let rows = reader.records().map(|row| row.expect("a row")[0].to_owned());
-            // Remarks say whose file it is.
-            let rows = rows.filter(|row| !row.starts_with('#'));
-            found.insert("rows".to_owned(), rows.collect());
+            found.insert("rows".to_owned(), read_rows(&text));
         }
         other => panic!("{}: no such file is expected: {other:?}", path.display()),
     }
@@ -138,8 +152,25 @@ fn read_keys(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
 
 /// A key without the scope that its metric stands in.
 pub fn bare(key: &str) -> &str {
-    let scopes = ["warmup_metrics.", "per_combination_metrics[].metrics.", "metrics."];
+    let scopes = [
+        "warmup_metrics.",
+        "timeslices[].",
+        "per_combination_metrics[].metrics.",
+        "metrics.",
+    ];
     scopes.iter().find_map(|scope| key.strip_prefix(scope)).unwrap_or(key)
+}
+
+/// Whether the key is there. A figure may have more statistics than were recorded.
+pub fn is_among(found: &BTreeSet<String>, key: &str) -> bool {
+    let words = |statistics: &str| statistics.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    let Some((figure, statistics)) = key.split_once("): ") else {
+        return found.contains(key);
+    };
+    found
+        .iter()
+        .filter_map(|ours| ours.split_once("): "))
+        .any(|(name, ours)| name == figure && words(ours).is_superset(&words(statistics)))
 }
 
 /// The tree below a directory.

@@ -4,7 +4,6 @@
 //! keys of echoes are left out of the recorded trees of suites, and what ringload has beyond a tree is not looked at here: what single runs echo
 //! and add is compared to the key in `golden.rs`.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ringload_mock_server::MockServer;
@@ -12,7 +11,7 @@ use ringload_tests::cells::{json, tree as files};
 use ringload_tests::program::Workplace;
 use ringload_tests::recorded::Recorded;
 use ringload_tests::server::control_paths;
-use ringload_tests::tree::{self, LACKING, Tree, bare};
+use ringload_tests::tree::{self, LACKING, Tree, bare, is_among};
 use ringload_tests::{eventually, mock};
 use serde_json::json;
 
@@ -53,18 +52,6 @@ fn is_lacking(key: &str) -> bool {
     let general = LACKING.iter().flat_map(|(keys, _)| *keys);
     let of_suites = LACKING_IN_SUITES.iter().map(|(key, _)| key);
     general.chain(of_suites).any(|lacking| bare(key).starts_with(lacking))
-}
-
-/// Whether the key is there. A figure may have more statistics than were recorded.
-fn is_among(found: &BTreeSet<String>, key: &str) -> bool {
-    let words = |statistics: &str| statistics.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
-    let Some((figure, statistics)) = key.split_once("): ") else {
-        return found.contains(key);
-    };
-    found
-        .iter()
-        .filter_map(|ours| ours.split_once("): "))
-        .any(|(name, ours)| name == figure && words(ours).is_superset(&words(statistics)))
 }
 
 /// Asserts that every file that AIPerf wrote is there, with every key of it.

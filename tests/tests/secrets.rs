@@ -136,7 +136,7 @@ variables: {{service_token: zq10VARIABLE}}
     reset_kv_cache: {{path: \"/reset_prefix_cache?token=zq9HOOK\", timeout_seconds: 2, max_retry_seconds: 0}}
     server_profiler: {{start_path: \"/start_profile?token=zq9HOOK\", stop_path: \"/stop_profile?token=zq9HOOK\"}}
   dataset: {{type: synthetic, entries: 4, prompts: {{isl: 16, osl: 4}}}}
-  artifacts: {{dir: ./results, raw: true}}
+  artifacts: {{dir: ./results, raw: true, trace: true}}
   phases:
     - {{name: warmup, kind: warmup, type: concurrency, requests: 2}}
     - {{name: load, kind: profiling, type: concurrency, concurrency: 2, requests: 4}}
@@ -170,6 +170,8 @@ enum Echo {
     StreamError,
     /// The reason phrase holds them.
     Reason,
+    /// Headers of an answer that is a success otherwise hold them.
+    Headers,
 }
 
 /// A server that shows everyone what it was given. Keeps what it received. Hooks are answered well unless `hooks` says otherwise.
@@ -199,6 +201,13 @@ fn echoing(echo: Echo, hooks: bool) -> (ScriptedServer, Arc<Mutex<Vec<String>>>)
                 ),
                 Echo::StreamError => format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {body}\n\ndata: [DONE]\n\n"
+                ),
+                Echo::Headers => whole_answer().replacen(
+                    "\r\n",
+                    &format!(
+                        "\r\nX-Seen: {secret}\r\nVia: zq3COOKIE zq7QUERY\r\nSet-Cookie: {flat}\r\nX-Head: {flat}\r\n"
+                    ),
+                    1,
                 ),
                 Echo::Reason => format!("HTTP/1.1 403 No {secret} zq3COOKIE\r\ncontent-length: 0\r\n\r\n"),
             };
@@ -274,16 +283,27 @@ fn a_run_that_is_killed_leaves_no_credential_and_neither_does_its_recovery() {
 
 #[test]
 fn a_server_that_echoes_credentials_tells_nobody() {
-    for echo in [Echo::Refuse, Echo::Redirect, Echo::StreamError, Echo::Reason] {
+    for echo in [
+        Echo::Refuse,
+        Echo::Redirect,
+        Echo::StreamError,
+        Echo::Reason,
+        Echo::Headers,
+    ] {
         for hooks in [false, true] {
             let (server, seen) = echoing(echo, hooks);
             let place = Workplace::new(&config(&server.address().to_string(), ""));
-            let ended = profile(&place, &[]).expect(1);
+            let passes = matches!(echo, Echo::Headers);
+            let ended = profile(&place, &[]).expect(i32::from(!passes));
             assert_clean(&format!("{echo:?}, hooks {hooks}"), &place, &ended);
             let seen = seen.lock().expect("no client panics").concat();
             let sent = found_in(seen.as_bytes());
             // With hooks that fail nothing but a hook was sent.
-            let wanted = if hooks { "zq2XAPI" } else { "zq8EXTRA" };
+            let wanted = if hooks && !passes { "zq2XAPI" } else { "zq8EXTRA" };
+            if passes {
+                let records = fs::read_to_string(place.path("results/profile_export.jsonl")).expect("records");
+                assert!(records.contains(r#""X-Seen":"Basic <redacted>"#), "{records}");
+            }
             assert!(
                 sent.iter().any(|canary| canary == wanted),
                 "{echo:?}: {wanted} was never sent, only {sent:?}"

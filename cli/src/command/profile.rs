@@ -10,7 +10,7 @@ use crate::args::{DriverFlag, PacingFlag, PresetFlag, Profile, Ui};
 use crate::console;
 use crate::engine::{
     self, DRAIN_STALL_TIMEOUT, DriverChoice, Interrupt, Overrides, Pacing, Plan, Prepared, RunOptions, RunOutcome,
-    ServerPreset, Source, Verification, Work,
+    STALL_TIMEOUT, ServerPreset, Source, Verification, Work,
 };
 use crate::exit::Exit;
 use crate::last_words;
@@ -89,6 +89,7 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         drain_stall_timeout: args
             .drain_stall_timeout
             .map_or(DRAIN_STALL_TIMEOUT, Nanos::from_secs_f64),
+        stall_timeout: args.stall_timeout.map_or(STALL_TIMEOUT, Nanos::from_secs_f64),
         interrupt,
     };
     if args.dry_run.dry_run {

@@ -69,6 +69,7 @@ fn name(metric: &Metric) -> String {
     }
 }
 
-fn cell(value: f64) -> String {
+/// Two decimals, as in all of these tables.
+pub(super) fn cell(value: f64) -> String {
     format!("{value:.2}")
 }

@@ -173,7 +173,8 @@ pub(super) fn metrics(report: &Report) -> Map<String, Value> {
     report.aggregate.metrics.iter().map(entry).collect()
 }
 
-fn entry(measured: &Measured) -> (String, Value) {
+/// A metric's tag and its object.
+pub(super) fn entry(measured: &Measured) -> (String, Value) {
     let unit = measured.metric.unit;
     let value = match &measured.value {
         Figure::Scalar(value) => {

@@ -4,6 +4,7 @@
 //! allocation.
 
 use super::digits::{push_integer, push_milliseconds};
+use super::http_trace::Traces;
 use crate::clock::WallAnchor;
 use crate::plan::Plan;
 use crate::record::{ErrorDetail, ImageFacts, Judge, Outcome, RecordView, RequestRecord};
@@ -25,6 +26,7 @@ pub struct RecordLines {
     images: Vec<Image>,
     metrics: Vec<Prepared>,
     judge: Option<Judge>,
+    traces: Option<Traces>,
 }
 
 #[derive(Debug)]
@@ -129,6 +131,7 @@ impl RecordLines {
                 })
                 .collect(),
             judge: judge(&plan.slos),
+            traces: plan.artifacts.trace.then(|| Traces::new(plan, anchor)),
         }
     }
 
@@ -151,6 +154,9 @@ impl RecordLines {
             Outcome::Truncated => {}
         }
         close_object(out);
+        if let (Some(traces), Some(trace)) = (&self.traces, &record.trace) {
+            traces.push(record, trace, ids, out);
+        }
         push_error_of(record, errors, out);
         // What the peer's records do not have stands apart (its readers skip unknown keys).
         push(out, r#","ringload":{"intended_start_ns":"#);

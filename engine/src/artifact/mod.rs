@@ -7,6 +7,7 @@
 //! profile_export.jsonl            one line per request, in the order in which requests ended
 //! profile_export_raw.jsonl        the same with what was sent and answered, byte by byte; outputs.json: the texts; both only on request
 //! inputs.json                     the request bodies of the dataset
+//! *_timeslices.json/csv           figures of each slice of the run, with `artifacts.slice_duration`
 //! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
 //! resolved_config.yaml            what ran, as a config that gives the same plan again
 //! adaptive_scale_manifest.json    phases that a controller steered; its log and its result are in phases/NAME/
@@ -21,14 +22,17 @@ mod digits;
 mod directory;
 mod echo;
 mod error;
+mod http_trace;
 mod inputs;
 mod json;
 mod jsonl;
 mod manifest;
 mod names;
 mod raw;
+mod request_headers;
 mod shared;
 mod telemetry;
+mod timeslices;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +55,7 @@ pub use telemetry::TelemetryFacts;
 
 use crate::id::PhaseId;
 use crate::plan::{Plan, SeedChoice};
-use crate::report::Report;
+use crate::report::{Report, Slices};
 
 /// Name of the journal in the artifact directory. It is there while a run's records have not been written out.
 pub const JOURNAL: &str = names::JOURNAL_NAME;
@@ -156,6 +160,16 @@ pub fn write_all(
         csv::write(&report.aggregate, &costs.unwrap_or_default(), out)?;
         telemetry.map_or(Ok(()), |facts| telemetry::write_gpu_table(plan, facts, out))
     }));
+    if let Some(Slices::Cut(slices)) = &report.slices {
+        let (json_name, csv_name) = (
+            directory.names().timeslices("json"),
+            directory.names().timeslices("csv"),
+        );
+        if plan.artifacts.summary_json {
+            written.note(directory.write_atomically(&json_name, |out| timeslices::write_json(plan, slices, out)));
+        }
+        written.note(directory.write_atomically(&csv_name, |out| timeslices::write_csv(slices, out)));
+    }
     if let Some(facts) = telemetry {
         telemetry::write_run(directory, plan, facts, &mut written);
     }

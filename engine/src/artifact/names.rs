@@ -93,6 +93,11 @@ impl Names {
         format!("{}.csv", self.summary)
     }
 
+    /// Figures of the slices of the run, in one of their formats.
+    pub(super) fn timeslices(&self, format: &str) -> String {
+        format!("{}_timeslices.{format}", self.summary)
+    }
+
     /// One line per request.
     pub(super) fn jsonl(&self) -> String {
         format!("{}.jsonl", self.records)
@@ -126,6 +131,8 @@ impl Names {
         let mut all = vec![
             self.json(),
             self.csv(),
+            self.timeslices("json"),
+            self.timeslices("csv"),
             self.jsonl(),
             self.raw(),
             self.outputs(),
@@ -146,6 +153,8 @@ mod tests {
         let defaults = [
             "profile_export_aiperf.json",
             "profile_export_aiperf.csv",
+            "profile_export_aiperf_timeslices.json",
+            "profile_export_aiperf_timeslices.csv",
             "profile_export.jsonl",
             "profile_export_raw.jsonl",
             "outputs.json",
@@ -159,10 +168,12 @@ mod tests {
         for prefix in ["foo", "foo.json", "foo.csv", "foo_raw.jsonl", "foo_timeslices.json"] {
             let names = Names::new(Some(prefix)).unwrap();
             assert_eq!(
-                names.all()[..7],
+                names.all()[..9],
                 [
                     "foo.json",
                     "foo.csv",
+                    "foo_timeslices.json",
+                    "foo_timeslices.csv",
                     "foo.jsonl",
                     "foo_raw.jsonl",
                     "foo_outputs.json",

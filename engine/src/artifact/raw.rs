@@ -5,16 +5,15 @@
 
 use serde_json::json;
 
-use super::jsonl::{RecordIds, RecordLines, push, push_error_of, push_id, push_text};
+use super::jsonl::{RecordIds, RecordLines, push, push_error_of};
+use super::request_headers::RequestHeaders;
 use crate::clock::WallAnchor;
-use crate::plan::{Plan, REDACTED, RequestImages, Secrets, is_credential_header};
+use crate::plan::{Plan, RequestImages, Secrets};
 use crate::record::{ErrorDetail, Outcome, RequestRecord, Transcript};
 use crate::units::Nanos;
 
-/// Headers of every request that the peer does not show.
-const HIDDEN: [&str; 1] = ["Host"];
-/// The header that says which server of several a session is bound to; masked, as with the peer.
-const AFFINITY: &str = "X-Session-Affinity";
+/// The header of every request that the peer does not show.
+const HIDDEN: &str = "Host";
 
 /// The figures of `outputs.json`.
 const OUTPUT_METRICS: [&str; 6] = [
@@ -30,23 +29,9 @@ const OUTPUT_METRICS: [&str; 6] = [
 #[derive(Debug)]
 pub struct RawLines {
     lines: RecordLines,
-    headers: Vec<Header>,
+    headers: RequestHeaders,
     images: RequestImages,
     secrets: Secrets,
-}
-
-/// A header of every request.
-#[derive(Debug)]
-struct Header {
-    name: String,
-    value: HeaderValue,
-}
-
-#[derive(Debug)]
-enum HeaderValue {
-    Fixed(String),
-    RequestId,
-    CorrelationId,
 }
 
 impl RawLines {
@@ -54,7 +39,7 @@ impl RawLines {
     pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
         Self {
             lines: RecordLines::new(plan, anchor),
-            headers: headers(plan),
+            headers: RequestHeaders::of(&plan.requests, &plan.requests.heads[0]).without(HIDDEN),
             images: plan.requests.clone(),
             secrets: plan.secrets.clone(),
         }
@@ -73,16 +58,7 @@ impl RawLines {
             out,
             &format!(r#","start_perf_ns":{},"request_headers":{{"#, record.start.0),
         );
-        for (at, Header { name, value }) in self.headers.iter().enumerate() {
-            push(out, if at > 0 { "," } else { "" });
-            push_text(out, name);
-            push(out, ":");
-            match value {
-                HeaderValue::Fixed(value) => push_text(out, value),
-                HeaderValue::RequestId => push_id(out, ids.0),
-                HeaderValue::CorrelationId => push_id(out, ids.1),
-            }
-        }
+        self.headers.push(ids, out);
         push(out, "}");
         if record.status != 0 && !matches!(record.outcome, Outcome::Cancelled | Outcome::Truncated) {
             push(out, &format!(r#","status":{}"#, record.status));
@@ -123,47 +99,6 @@ impl RawLines {
         out.extend_from_slice(&transcript.history);
         out.extend_from_slice(behind);
     }
-}
-
-/// The headers that every request has, with their secrets masked.
-fn headers(plan: &Plan) -> Vec<Header> {
-    let images = &plan.requests;
-    let mut headers = Vec::new();
-    let head = String::from_utf8_lossy(&images.heads[0]).into_owned();
-    for line in head.lines().skip(1) {
-        let Some((name, value)) = line.split_once(": ") else {
-            continue;
-        };
-        if HIDDEN.iter().any(|hidden| hidden.eq_ignore_ascii_case(name)) {
-            continue;
-        }
-        let value = if is_credential_header(name) { REDACTED } else { value };
-        headers.push(Header {
-            name: name.to_owned(),
-            value: HeaderValue::Fixed(value.to_owned()),
-        });
-    }
-    let ids = &images.ids;
-    let template = String::from_utf8_lossy(&ids.template).into_owned();
-    let mut at = 0;
-    for line in template.split_inclusive("\r\n") {
-        let Some((name, _)) = line.split_once(": ") else {
-            continue;
-        };
-        let value = if name.eq_ignore_ascii_case(AFFINITY) {
-            HeaderValue::Fixed(REDACTED.to_owned())
-        } else if at + name.len() + 2 == ids.request_id_at {
-            HeaderValue::RequestId
-        } else {
-            HeaderValue::CorrelationId
-        };
-        at += line.len();
-        headers.push(Header {
-            name: name.to_owned(),
-            value,
-        });
-    }
-    headers
 }
 
 /// The answer: an event each, or the one body.

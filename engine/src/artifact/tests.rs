@@ -1,6 +1,7 @@
 //! Whole artifact trees: read back strictly, and compared with the keys and units that readers of the peer's files know.
 
 mod lines;
+mod slices;
 
 use std::collections::BTreeSet;
 use std::fs;

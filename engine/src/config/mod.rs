@@ -161,6 +161,15 @@ pub fn positive_duration(text: &str) -> Result<f64, String> {
     decode::Bounds::POSITIVE.duration(text)
 }
 
+/// Seconds of a duration that may be turned off: infinity for `inf` and for 0.
+///
+/// # Errors
+/// What is allowed.
+pub fn duration_or_never(text: &str) -> Result<f64, String> {
+    let seconds = decode::Bounds::NOT_NEGATIVE.or_infinity().duration(text)?;
+    Ok(if seconds == 0.0 { f64::INFINITY } else { seconds })
+}
+
 struct Body {
     models: Vec<String>,
     endpoint: Endpoint,

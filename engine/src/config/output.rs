@@ -3,7 +3,7 @@
 use super::decode::{Bounds, Field, Section};
 use super::scalar;
 use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
-use super::tree::Value;
+use super::tree::{Position, Value};
 
 /// `benchmark.artifacts`, as written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,8 +18,12 @@ pub struct Artifacts {
     pub records: Option<bool>,
     /// Seconds of each slice of the run that has figures of its own.
     pub slice_duration_s: Option<f64>,
+    /// Where that is written.
+    pub slice_at: Option<Position>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
+    /// Whether records say how their requests went over the wire.
+    pub trace: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -46,13 +50,19 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         return Artifacts::default();
     };
     let records = section.field("records").and_then(|field| formats(&field, "jsonl"));
-    let raw = section.field("raw").and_then(|field| field.boolean());
-    if raw == Some(true) && records == Some(false) {
-        section.report(
-            "raw",
-            "requests and answers are kept with the records, and `records` is false; remove one of the two",
-        );
-    }
+    let kept_with_records = |key: &'static str, what: &str| {
+        let wanted = section.field(key).and_then(|field| field.boolean());
+        if wanted == Some(true) && records == Some(false) {
+            section.report(
+                key,
+                format!("{what} are kept with the records, and `records` is false; remove one of the two"),
+            );
+        }
+        wanted
+    };
+    let raw = kept_with_records("raw", "requests and answers");
+    let trace = kept_with_records("trace", "traces of requests");
+    let slice = section.field("slice_duration");
     Artifacts {
         dir: section
             .field("dir")
@@ -61,9 +71,9 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
-        slice_duration_s: section
-            .field("slice_duration")
-            .and_then(|field| field.duration(Bounds::POSITIVE)),
+        trace,
+        slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
+        slice_at: slice.map(|field| field.node.start),
     }
 }
 

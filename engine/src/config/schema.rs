@@ -386,9 +386,8 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records", "raw", "slice_duration"],
+    keys: &["dir", "prefix", "summary", "records", "raw", "trace", "slice_duration"],
     refused: &[
-        refused("trace", OFF),
         refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),

@@ -1,6 +1,7 @@
 //! Events in, actions out: the whole vocabulary between the phase machine and its shell.
 
 use super::adaptive::Window;
+use super::silence::{Signs, Spell};
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -73,6 +74,13 @@ pub enum Event {
         /// The requests.
         window: Window,
     },
+    /// Answer to [`Action::LookForSigns`].
+    SignsSeen {
+        /// The phase.
+        phase: PhaseId,
+        /// What the cores know of it.
+        signs: Signs,
+    },
     /// Answer to [`Action::CallHook`].
     HookAnswered {
         /// The call.
@@ -139,6 +147,32 @@ pub enum Action {
         /// Requests whose last sign of life is older than this are cut.
         silent_since: Nanos,
     },
+    /// Cut every request in flight of this phase: it has stalled.
+    CutStalled {
+        /// The phase.
+        phase: PhaseId,
+        /// The stall timeout.
+        timeout: Nanos,
+    },
+    /// Answer with [`Event::SignsSeen`]: the counts of the phase have stood still for long, and the cores know whether bytes still come.
+    LookForSigns {
+        /// The phase.
+        phase: PhaseId,
+        /// A byte after this instant is late enough, and need not be the latest.
+        since: Nanos,
+    },
+    /// Let the user know that the phase has been silent for long, until [`Action::GoesOn`] or the end of the phase.
+    IsSilent {
+        /// The phase.
+        phase: PhaseId,
+        /// The silence.
+        spell: Spell,
+    },
+    /// Let the user know that the silence is over.
+    GoesOn {
+        /// The phase.
+        phase: PhaseId,
+    },
     /// Carry out a control call.
     CallHook(HookCall),
     /// The phase is over; everything that belongs to it is accounted for.
@@ -167,6 +201,8 @@ pub enum StopReason {
     Duration,
     /// Its controller had found what it looked for, or knew that it never would.
     Adaptive,
+    /// It had sent nothing and received no byte for the stall timeout, and could not go on by itself.
+    Stalled,
     /// The run was interrupted or failed.
     Interrupted,
 }
@@ -186,6 +222,6 @@ pub struct PhaseSummary {
     pub tally: Tally,
     /// Why it stopped sending.
     pub stop_reason: StopReason,
-    /// Whether the grace period (or the end of the run) cut requests.
+    /// Whether the grace period, the end of the run or a stall cut requests.
     pub drain_cut: bool,
 }

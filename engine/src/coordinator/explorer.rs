@@ -7,10 +7,11 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use super::event::Action;
 use super::machine::MachineSettings;
 use super::simulation::{HookScript, Reply, World, ms, profiling, warmup};
 use crate::plan::{
-    AdaptivePlan, Arrival, ControlVariable, DrainRule, PhaseKind, PhasePlan, RampPlan, RampStrategy, RateCourse,
+    AdaptivePlan, Arrival, ControlVariable, DrainRule, OnCap, PhaseKind, PhasePlan, RampPlan, RampStrategy, RateCourse,
     RatePlan, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat,
 };
 use crate::units::Nanos;
@@ -177,7 +178,7 @@ fn random_controller(dice: &Dice, variable: ControlVariable, max: u32) -> Arc<Ad
 
 fn random_reply(dice: &Dice) -> Reply {
     match dice.up_to(19) {
-        // Requests time out in the end, as in a real run; otherwise a closed loop against a dead server could not end.
+        // Requests time out in the end, as in most real runs.
         0 => Reply::Failure(Nanos::from_secs(60)),
         1 => Reply::After(ms(20_000)),
         2 | 3 => Reply::Failure(ms(dice.up_to(50))),
@@ -190,21 +191,68 @@ fn random_reply(dice: &Dice) -> Reply {
     }
 }
 
-fn explore(seed: u64) {
+/// Makes a replay of one of the phases, now and then.
+fn replayed(plan: PhasePlan, fate: &Dice) -> PhasePlan {
+    if !fate.one_in(8) {
+        return plan;
+    }
+    let mut at = 0;
+    let timestamps: Vec<Nanos> = (0..1 + fate.up_to(30))
+        .map(|_| {
+            at += fate.up_to(400);
+            ms(at)
+        })
+        .collect();
+    let concurrency = plan.concurrency;
+    let mut plan = plan.at_timestamps(&timestamps);
+    plan.concurrency = concurrency;
+    plan.on_cap = OnCap::Wait;
+    plan.stop.sessions = None;
+    plan.limits.adaptive = None;
+    plan
+}
+
+/// How a server without mercy treats requests that have no timeout.
+#[derive(Clone, Copy)]
+enum Death {
+    /// It answers all of them.
+    Never,
+    /// It loses one in so many, for ever.
+    OneIn(u64),
+    /// It answers so many, and nothing after that.
+    After(u64),
+}
+
+fn random_death(dice: &Dice) -> Death {
+    match dice.up_to(5) {
+        0 => Death::OneIn(1 + dice.up_to(20)),
+        1 => Death::After(dice.up_to(60)),
+        _ => Death::Never,
+    }
+}
+
+/// Says whether a phase stalled.
+fn explore(seed: u64) -> bool {
     let dice = Dice::new(seed);
+    // Draws of its own: what the others mean stays as it was.
+    let fate = Dice::new(!seed);
     let turns: Vec<usize> = (0..1 + dice.up_to(6)).map(|_| 1 + dice.up_to(4) as usize).collect();
     let converses = dice.one_in(2);
     let talks = converses && turns.iter().any(|&turns| turns > 1);
     let mut plans: Vec<PhasePlan> = (0..1 + dice.up_to(5))
         .map(|position| random_phase(&dice, position, talks))
+        .map(|plan| if talks { plan } else { replayed(plan, &fate) })
         .collect();
     if plans.iter().all(|plan| plan.kind == PhaseKind::Warmup) {
         plans[0].kind = PhaseKind::Profiling;
     }
     let settings = MachineSettings {
         drain_stall_timeout: ms(500 + dice.up_to(5_000)),
+        stall_timeout: ms(1_000 + fate.up_to(9_000)),
         seed,
     };
+    let death = random_death(&fate);
+    let mut served = 0;
     let hooks: Vec<HookScript> = (0..12)
         .map(|_| HookScript {
             latency: ms(dice.up_to(1_500)),
@@ -216,7 +264,14 @@ fn explore(seed: u64) {
     let mut world = World::build(plans.clone(), dice.one_in(2), settings)
         .seeded(seed)
         .hooks(hooks)
-        .serving(move |_, _| random_reply(&server_dice))
+        .serving(move |_, _| {
+            served += 1;
+            match death {
+                Death::OneIn(requests) if fate.one_in(requests) => Reply::Hang,
+                Death::After(requests) if served > requests => Reply::Hang,
+                _ => random_reply(&server_dice),
+            }
+        })
         .progress_delayed(move || ms(delay_dice.up_to(lag)))
         .stops_after(ms(dice.up_to(50)))
         .looking_every(ms(1 + dice.up_to(60)))
@@ -229,6 +284,14 @@ fn explore(seed: u64) {
     }
     let run = world.run();
 
+    let was_cut = |index: usize| {
+        let of_phase = |action: &Action| matches!(action, Action::CutStalled { phase, .. } if phase.index() == index);
+        !run.times(of_phase).is_empty()
+    };
+    if matches!(death, Death::Never) {
+        let stalled = (0..plans.len()).find(|&index| was_cut(index));
+        assert_eq!(stalled, None, "a phase stalled although everything is answered");
+    }
     let all_started = (0..plans.len()).all(|index| run.started(index));
     let cut_short = run.outcome.interrupted || run.outcome.failure.is_some() || run.outcome.threshold_missed.is_some();
     assert!(
@@ -237,23 +300,34 @@ fn explore(seed: u64) {
     );
     for (index, plan) in plans.iter().enumerate().filter(|&(index, _)| run.started(index)) {
         let summary = run.phase(index);
-        let ended_early = run.outcome.interrupted || run.outcome.threshold_missed.is_some();
-        if plan.drain == DrainRule::Unbounded && !ended_early {
+        let has_stalled = run
+            .outcome
+            .failure
+            .as_ref()
+            .is_some_and(|line| line.contains(" stalled: "));
+        let ended_early = run.outcome.interrupted || run.outcome.threshold_missed.is_some() || has_stalled;
+        if plan.drain == DrainRule::Unbounded && !ended_early && !was_cut(index) {
             assert_eq!(summary.tally.truncated, 0, "phase {index} may not cut");
         }
         if let (Some(total), None, false) = (run.total(index), plan.stop.duration, ended_early) {
             assert_eq!(summary.tally.sent, total, "phase {index} sends exactly its requests");
         }
     }
+    run.outcome.failure.is_some_and(|line| line.contains(" stalled: "))
 }
 
 #[test]
 fn random_workflows_keep_every_rule() {
+    let mut stalled = 0;
     for seed in (0..WORKFLOWS).chain(FOUND) {
         let result = std::panic::catch_unwind(|| explore(seed));
-        if let Err(panic) = result {
+        stalled += u64::from(result.unwrap_or_else(|panic| {
             eprintln!("workflow with seed {seed} failed; replay it with explore({seed})");
-            std::panic::resume_unwind(panic);
-        }
+            std::panic::resume_unwind(panic)
+        }));
     }
+    assert!(
+        stalled > WORKFLOWS / 100,
+        "only {stalled} workflows met a server that is dead"
+    );
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Mutex;
 
 use super::event::PhaseSummary;
+use super::silence::Spell;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -13,6 +14,8 @@ pub(crate) struct OpenPhase {
     pub(crate) phase: PhaseId,
     pub(crate) start: Nanos,
     pub(crate) draining: bool,
+    /// No sign of life for long.
+    pub(crate) silent: Option<Spell>,
 }
 
 /// What happened to a phase.
@@ -68,17 +71,22 @@ impl LiveBoard {
                 phase,
                 start,
                 draining: false,
+                silent: None,
             })
         });
         self.tell(PhaseNews::Started(phase, start));
     }
 
     pub(crate) fn draining(&self, phase: PhaseId) {
-        self.with(|open| {
-            if let Some(entry) = open.iter_mut().find(|entry| entry.phase == phase) {
-                entry.draining = true;
-            }
-        });
+        self.change(phase, |entry| entry.draining = true);
+    }
+
+    pub(crate) fn silent(&self, phase: PhaseId, spell: Option<Spell>) {
+        self.change(phase, |entry| entry.silent = spell);
+    }
+
+    fn change(&self, phase: PhaseId, change: impl FnOnce(&mut OpenPhase)) {
+        self.with(|open| open.iter_mut().find(|entry| entry.phase == phase).map(change));
     }
 
     pub(crate) fn ended(&self, summary: &PhaseSummary) {

@@ -1,9 +1,12 @@
 //! The phase machine: which phase runs, what it may have in flight, when it stops, and when the run is over.
 
+mod stall;
+
 use super::adaptive::AdaptiveReport;
 use super::event::{Action, Event, HookCall, PhaseSummary, StopReason};
 use super::phase_run::{PhaseRun, PhaseState};
 use super::profiler::{Acquired, Profiler};
+use super::silence::{STALL_TIMEOUT, Silence};
 use crate::id::PhaseId;
 use crate::plan::{PhaseKind, PhasePlan};
 use crate::units::Nanos;
@@ -17,6 +20,8 @@ pub const DRAIN_STALL_TIMEOUT: Nanos = Nanos::from_secs(300);
 pub struct MachineSettings {
     /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
     pub drain_stall_timeout: Nanos,
+    /// A phase that has sent nothing and received no byte for this long, and cannot go on by itself, ends. [`Nanos::MAX`]: never.
+    pub stall_timeout: Nanos,
     /// Root of the draws of ramps.
     pub seed: u64,
 }
@@ -25,6 +30,7 @@ impl Default for MachineSettings {
     fn default() -> Self {
         Self {
             drain_stall_timeout: DRAIN_STALL_TIMEOUT,
+            stall_timeout: STALL_TIMEOUT,
             seed: 0,
         }
     }
@@ -46,7 +52,7 @@ pub struct RunOutcome {
 /// The workflow as a value: events and the time go in, actions come out. It reads no clock, holds no socket and starts no thread.
 ///
 /// The first event starts the run. From then on the shell owes it a [`Event::Tick`] at each [`Machine::next_deadline`], the counts
-/// of every phase whenever they change, and an answer to every [`Action::StopIssuing`] and [`Action::CallHook`]. After
+/// of every phase whenever they change, and an answer to every [`Action::StopIssuing`], [`Action::LookForSigns`] and [`Action::CallHook`]. After
 /// [`Action::RunEnded`] no action follows.
 ///
 /// The rules, each in the function of its name:
@@ -58,6 +64,7 @@ pub struct RunOutcome {
 /// - a drain ends as its rule says, or at once when the run is cut short (`cut_drains`);
 /// - the controller of a phase that has one asks for its figures once per period, moves a limit or the pace by them, and may end the sending
 ///   (`ask_for_windows`);
+/// - a phase that shows no sign of life for long is told of, and ends if it could not go on by itself (`stall.rs`);
 /// - too many failures in a phase that says how many are too many cut the run short as the user would (`watch_failures`);
 /// - the server profiler runs from before the first until after the last request of the phases that own it (`profiler.rs`).
 ///
@@ -129,7 +136,9 @@ impl Machine {
         match event {
             Event::Tick => {}
             Event::Progress { phase, tally } => {
-                self.phases[phase.index()].observe(tally);
+                if self.phases[phase.index()].observe(tally) {
+                    self.sign_of_life(phase.index(), now, actions);
+                }
                 self.watch_failures(phase.index(), actions);
             }
             Event::CreditsExhausted { phase, issued } => self.phases[phase.index()].credits_exhausted(issued),
@@ -145,6 +154,7 @@ impl Machine {
                     actions.push(Action::SetPace { phase, pace });
                 }
             }
+            Event::SignsSeen { phase, signs } => self.signs_seen(phase, signs, now, actions),
             Event::HookAnswered { call, result } => self.hook_answered(call, result, now, actions),
             Event::Interrupted => self.interrupt(actions),
         }
@@ -178,6 +188,7 @@ impl Machine {
         while self.finish_sending(now) || self.start_next(now, actions) || self.complete_drained(now, actions) {}
         self.stop_expired(now, actions);
         self.cut_drains(now, actions);
+        self.look_for_signs(now, actions);
         self.ask_for_windows(now, actions);
         self.set_limits(now, actions);
         self.end_if_done(actions);
@@ -230,7 +241,7 @@ impl Machine {
 
     fn start_phase(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let phase = &mut self.phases[self.next];
-        phase.start(now);
+        phase.start(self.settings.stall_timeout, now);
         actions.push(Action::StartPhase { phase: phase.plan.id });
         self.next += 1;
     }
@@ -243,6 +254,9 @@ impl Machine {
                 continue;
             };
             any = true;
+            let past = phase.silence.as_ref().and_then(Silence::past);
+            let past = past.map(|silence| format!("phase {}: {silence}", phase.plan.name));
+            self.outcome.warnings.extend(past);
             self.judge(index, &summary);
             let id = summary.phase;
             actions.push(Action::PhaseEnded(summary));
@@ -255,7 +269,9 @@ impl Machine {
 
     /// A measured phase without a single request is a failed run; an empty warmup deserves a word.
     fn judge(&mut self, index: usize, summary: &PhaseSummary) {
-        if summary.tally.sent > 0 || summary.stop_reason == StopReason::Interrupted {
+        // What ended the run early has a line already.
+        let ended_early = matches!(summary.stop_reason, StopReason::Interrupted | StopReason::Stalled);
+        if summary.tally.sent > 0 || ended_early {
             return;
         }
         let phase = &self.phases[index];
@@ -291,7 +307,13 @@ impl Machine {
         for phase in &mut self.phases[..self.next] {
             let id = phase.plan.id;
             if phase.must_cut(run_is_over, now) {
-                actions.push(Action::CutPhase { phase: id });
+                actions.push(match phase.has_stalled() {
+                    true => Action::CutStalled {
+                        phase: id,
+                        timeout: self.settings.stall_timeout,
+                    },
+                    false => Action::CutPhase { phase: id },
+                });
             } else if phase.must_check_for_silence(now) {
                 actions.push(Action::CutSilent {
                     phase: id,
@@ -388,7 +410,7 @@ impl Machine {
     fn interrupt(&mut self, actions: &mut Vec<Action>) {
         if self.course != Course::Ended {
             self.outcome.interrupted = true;
-            self.cut_short(actions);
+            self.cut_short(StopReason::Interrupted, actions);
         }
     }
 
@@ -397,11 +419,12 @@ impl Machine {
             && let Some(line) = self.phases[index].failures_beyond_threshold()
         {
             self.outcome.threshold_missed = Some(line);
-            self.cut_short(actions);
+            self.cut_short(StopReason::Interrupted, actions);
         }
     }
 
-    fn cut_short(&mut self, actions: &mut Vec<Action>) {
+    /// No further phase starts, and what is in flight is cut. `reason` is that of the phase that sends, if one does.
+    fn cut_short(&mut self, reason: StopReason, actions: &mut Vec<Action>) {
         if self.course != Course::Onward {
             return;
         }
@@ -411,7 +434,7 @@ impl Machine {
         if let Some(phase) = self.last_started()
             && matches!(phase.state, PhaseState::Sending(_))
         {
-            phase.stop_issuing(StopReason::Interrupted);
+            phase.stop_issuing(reason);
             actions.push(Action::StopIssuing { phase: phase.plan.id });
         }
     }

@@ -9,6 +9,7 @@ mod pacer;
 mod phase_run;
 mod presence;
 mod profiler;
+mod silence;
 mod stream;
 mod surroundings;
 mod thread;
@@ -25,6 +26,7 @@ pub use adaptive::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, 
 pub use event::{Action, Event, HookCall, Pace, PhaseSummary, StopReason, Tally};
 pub use machine::{DRAIN_STALL_TIMEOUT, Machine, MachineSettings, RunOutcome};
 pub use pacer::{ExpectedArrivals, ImageCursor, Pacer};
+pub use silence::{STALL_TIMEOUT, Signs, Spell};
 
 pub(crate) use live::{LiveBoard, PhaseNews};
 pub(crate) use thread::{Coordinator, CoordinatorReport, HookPort, UnsentArrivals, gate_capacity, tally};

@@ -3,6 +3,7 @@
 use super::adaptive::{AdaptiveReport, Controller, Window};
 use super::event::{Pace, PhaseSummary, StopReason, Tally};
 use super::limit_ramp::LimitRamp;
+use super::silence::Silence;
 use super::stream::{Purpose, Stream};
 use crate::plan::{AdaptivePlan, ControlVariable, DrainRule, PhasePlan};
 use crate::units::Nanos;
@@ -91,6 +92,8 @@ pub(super) struct PhaseRun {
     prefill_ramp: Option<LimitRamp>,
     /// From the start on, in a phase that has one.
     controller: Option<Controller>,
+    /// From the start on.
+    pub(super) silence: Option<Silence>,
 }
 
 impl PhaseRun {
@@ -114,6 +117,7 @@ impl PhaseRun {
                 Stream::new(seed, &plan.name, Purpose::PrefillRamp),
             ),
             controller: None,
+            silence: None,
         }
     }
 
@@ -128,7 +132,7 @@ impl PhaseRun {
     }
 
     /// Waiting or Preparing to Sending: the clock of the phase starts at `now`.
-    pub(super) fn start(&mut self, now: Nanos) {
+    pub(super) fn start(&mut self, stall_timeout: Nanos, now: Nanos) {
         match self.state {
             PhaseState::Waiting | PhaseState::Preparing => {
                 self.state = PhaseState::Sending(Sending {
@@ -138,6 +142,7 @@ impl PhaseRun {
                 });
                 let adaptive = self.plan.limits.adaptive.clone();
                 self.controller = adaptive.map(|plan| Controller::new(plan, now));
+                self.silence = Some(Silence::new(stall_timeout, now));
             }
             _ => self.illegal("start"),
         }
@@ -247,8 +252,10 @@ impl PhaseRun {
 
     // Facts that arrive without a change of state.
 
-    /// Merges published counts. Cores publish on their own, so an older reading may arrive after a newer one: the larger of each wins.
-    pub(super) fn observe(&mut self, tally: Tally) {
+    /// Merges published counts. Cores publish on their own, so an older reading may arrive after a newer one: the larger of each wins. Says whether
+    /// it brought any news.
+    pub(super) fn observe(&mut self, tally: Tally) -> bool {
+        let before = self.tally;
         let known = &mut self.tally;
         known.sent = known.sent.max(tally.sent);
         known.succeeded = known.succeeded.max(tally.succeeded);
@@ -256,6 +263,7 @@ impl PhaseRun {
         known.cancelled = known.cancelled.max(tally.cancelled);
         known.truncated = known.truncated.max(tally.truncated);
         self.check_counts();
+        self.tally != before
     }
 
     /// Notes that `issued` credits exist in all. After [`PhaseRun::stop_issuing`] the news is stale: the frozen count decides.
@@ -403,7 +411,8 @@ impl PhaseRun {
 
     /// The next moment at which this phase does something by itself.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
-        match &self.state {
+        let look = self.listened_to().map(Silence::next_look);
+        let own = match &self.state {
             PhaseState::Sending(_) => {
                 let assessment = self.controller.as_ref().and_then(Controller::next_assessment);
                 [self.sending_deadline(), self.next_step(), assessment]
@@ -417,7 +426,51 @@ impl PhaseRun {
                 DrainRule::Unbounded => None,
             },
             _ => None,
+        };
+        own.into_iter().chain(look).min()
+    }
+
+    /// The silence of the phase, while anything may break it: it sends, or waits for requests that nobody has cut.
+    pub(super) fn listened_to(&self) -> Option<&Silence> {
+        let listens = match &self.state {
+            PhaseState::Sending(_) => true,
+            PhaseState::Draining(draining) => !draining.cut,
+            _ => false,
+        };
+        self.silence.as_ref().filter(|_| listens)
+    }
+
+    /// Whether it waits for requests that were cut, or for the count of what was sent: for the cores alone.
+    pub(super) fn awaits_cores(&self) -> bool {
+        match &self.state {
+            PhaseState::Stopping(_) => true,
+            PhaseState::Draining(draining) => draining.cut,
+            _ => false,
         }
+    }
+
+    /// Whether a drain has no end but the answers.
+    pub(super) fn drains_without_end(&self) -> bool {
+        matches!(&self.state, PhaseState::Draining(draining) if !draining.cut)
+            && self.plan.drain == DrainRule::Unbounded
+    }
+
+    /// Draining, without the requests that are in flight: they were cut.
+    pub(super) fn give_up_drain(&mut self) {
+        match &mut self.state {
+            PhaseState::Draining(draining) => draining.cut = true,
+            _ => self.illegal("give up its drain"),
+        }
+    }
+
+    /// Whether the sending ended because nothing came any more.
+    pub(super) fn has_stalled(&self) -> bool {
+        matches!(&self.state, PhaseState::Draining(draining) if draining.reason == StopReason::Stalled)
+    }
+
+    /// Requests in flight, as far as the counts are known.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.tally.in_flight()
     }
 
     /// When `duration` ends the sending.

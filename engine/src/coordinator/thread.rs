@@ -3,6 +3,8 @@
 //! The machine knows neither cores nor queues; this loop knows nothing else. It wakes when a core says that something it waits for has happened,
 //! at the machine's deadlines, and every [`TICK`] to refill the gates.
 
+mod signs;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -15,7 +17,7 @@ use super::pacer::{ImageCursor, Pacer};
 use super::presence::Presence;
 use super::surroundings::{Surroundings, Watch};
 use crate::clock;
-use crate::credit::{Command, Exchange, PhaseCounters, PhaseGate, Sample};
+use crate::credit::{Command, CutCause, Exchange, PhaseCounters, PhaseGate, Sample};
 use crate::id::PhaseId;
 use crate::interrupt::Interrupt;
 use crate::plan::{AdaptivePlan, Arrival, Conversations, PhasePlan, Plan, TurnLaw};
@@ -130,6 +132,8 @@ pub(crate) struct Coordinator {
     interrupted: Option<Nanos>,
     /// A control call without an answer.
     outstanding: Option<HookCall>,
+    /// Phases that the cores have been asked about.
+    asked: Vec<PhaseId>,
     run_ended: bool,
 }
 
@@ -163,18 +167,11 @@ impl Coordinator {
         hooks: HookPort,
         live: Arc<LiveBoard>,
         interrupt: Arc<Interrupt>,
-        drain_stall_timeout: Nanos,
+        settings: MachineSettings,
     ) -> Self {
         let profiler = plan.hooks.server_profiler.is_some();
         Self {
-            machine: Machine::new(
-                &plan.phases,
-                profiler,
-                MachineSettings {
-                    drain_stall_timeout,
-                    seed: plan.seed,
-                },
-            ),
+            machine: Machine::new(&plan.phases, profiler, settings),
             seen: vec![Tally::default(); plan.phases.len()],
             arrivals: plan
                 .phases
@@ -197,6 +194,7 @@ impl Coordinator {
             ended: Vec::new(),
             interrupted: None,
             outstanding: None,
+            asked: Vec::new(),
             run_ended: false,
         }
     }
@@ -218,7 +216,7 @@ impl Coordinator {
             asked = self.sleep(clock::monotonic());
         }
         // Nothing is open unless a core has failed; its neighbours then have no reason to wait for their answers.
-        self.open.iter().for_each(|&phase| self.cut(phase, None));
+        self.open.iter().for_each(|&phase| self.cut(phase, CutCause::Over));
         for link in &self.exchange.links {
             link.command(Command::Shutdown);
         }
@@ -291,6 +289,7 @@ impl Coordinator {
                 self.tell(Event::Progress { phase, tally }, now);
             }
         }
+        self.hear_cores(now);
         self.finish_closing(now);
     }
 
@@ -373,8 +372,12 @@ impl Coordinator {
                     sending.closing = true;
                 }
             }
-            Action::CutPhase { phase } => self.cut(phase, None),
-            Action::CutSilent { phase, silent_since } => self.cut(phase, Some(silent_since)),
+            Action::CutPhase { phase } => self.cut(phase, CutCause::Over),
+            Action::CutSilent { phase, silent_since } => self.cut(phase, CutCause::Silent { since: silent_since }),
+            Action::CutStalled { phase, timeout } => self.cut(phase, CutCause::Stalled { timeout }),
+            Action::LookForSigns { phase, since } => self.look_for_signs(phase, since),
+            Action::IsSilent { phase, spell } => self.live.silent(phase, Some(spell)),
+            Action::GoesOn { phase } => self.live.silent(phase, None),
             Action::CallHook(call) => {
                 // The control thread lives until the coordinator has gone, so the line is open.
                 let _ = self.hooks.calls.send(call);
@@ -452,9 +455,9 @@ impl Coordinator {
         }
     }
 
-    fn cut(&self, phase: PhaseId, silent_since: Option<Nanos>) {
+    fn cut(&self, phase: PhaseId, cause: CutCause) {
         for link in &self.exchange.links {
-            link.command(Command::Cut { phase, silent_since });
+            link.command(Command::Cut { phase, cause });
         }
     }
 

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gate::PhaseGate;
-use super::link::{CoreLink, Waker};
+use super::link::{Command, CoreLink, Waker};
 use super::prefill::PrefillSlots;
 use super::progress::PhaseCounters;
+use super::pulse::Pulse;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
@@ -67,6 +68,21 @@ impl Exchange {
     /// A prefill slot is given back.
     pub(crate) fn release_prefill(&self, now: Nanos) {
         self.prefill.release(now, |core| self.links[core].waker.wake());
+    }
+
+    /// Asks every core for the [`Pulse`] of a phase; a byte after `since` is late enough.
+    pub(crate) fn ask_pulse(&self, phase: PhaseId, since: Nanos) {
+        for link in &self.links {
+            link.pulse(phase).forget();
+            link.command(Command::TellPulse { phase, since });
+        }
+    }
+
+    /// The answers of all cores to the latest question, once every one is there.
+    pub(crate) fn pulse(&self, phase: PhaseId) -> Option<Pulse> {
+        self.links
+            .iter()
+            .try_fold(Pulse::NONE, |pulse, link| Some(pulse.and(link.pulse(phase).read()?)))
     }
 
     /// Whether every core has carried out `Close` for a phase.

@@ -6,6 +6,7 @@ use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
 use super::progress::CoreProgress;
+use super::pulse::PulseAnswer;
 use super::sample::Samples;
 use crate::id::PhaseId;
 use crate::sys::event_fd::EventFd;
@@ -32,8 +33,15 @@ pub(crate) enum Command {
     Cut {
         /// The phase.
         phase: PhaseId,
-        /// Cut only those that have received nothing since this instant.
-        silent_since: Option<Nanos>,
+        /// Why, and with that which of them.
+        cause: CutCause,
+    },
+    /// Leave word of the requests of a phase in [`CoreLink::pulse`].
+    TellPulse {
+        /// The phase.
+        phase: PhaseId,
+        /// A byte after this instant is late enough: nobody needs to look for a later one.
+        since: Nanos,
     },
     /// A phase is over: everything that belongs to it has returned.
     Ended {
@@ -42,6 +50,23 @@ pub(crate) enum Command {
     },
     /// End once nothing is in flight.
     Shutdown,
+}
+
+/// Why requests are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CutCause {
+    /// The drain of their phase is over, or the run is.
+    Over,
+    /// Their phase drains, and they have received nothing since this instant; those that have stay.
+    Silent {
+        /// The instant.
+        since: Nanos,
+    },
+    /// Their phase has stalled: it had sent and received nothing for the stall timeout.
+    Stalled {
+        /// That timeout.
+        timeout: Nanos,
+    },
 }
 
 /// Wakes a thread that may be asleep, at the price of a system call only if it is.
@@ -104,6 +129,8 @@ pub(crate) struct CoreLink {
     pub(crate) progress: CoreProgress,
     /// Phases whose `Close` the core has carried out.
     closed: Vec<AtomicBool>,
+    /// By phase: what the core says of it when asked.
+    pulses: Vec<PulseAnswer>,
     /// Whether the sleeping core has a slot without a credit.
     hungry: CachePadded<AtomicBool>,
 }
@@ -120,6 +147,7 @@ impl CoreLink {
             samples: None,
             progress: CoreProgress::new(phases),
             closed: (0..phases).map(|_| AtomicBool::new(false)).collect(),
+            pulses: (0..phases).map(|_| PulseAnswer::default()).collect(),
             hungry: CachePadded::default(),
         })
     }
@@ -164,6 +192,11 @@ impl CoreLink {
         if self.hungry.load(Ordering::Relaxed) {
             self.waker.wake();
         }
+    }
+
+    /// Where the core answers [`Command::TellPulse`].
+    pub(crate) fn pulse(&self, phase: PhaseId) -> &PulseAnswer {
+        &self.pulses[phase.index()]
     }
 
     /// The core has carried out `Close`: no request of the phase will start here any more, and all that did are counted.

@@ -4,8 +4,9 @@
 //! lock-free queue that all cores pop, so that no core sits on the last ones. What a core may do with them (how many at once, until when)
 //! arrives as `Command`s over the core's own queue. Where arrivals may be dropped a credit is permission to try, and the requests that do start are
 //! numbered by a counter that all cores share (`Claims`). What became of them flows back through counters that only one core
-//! writes (`CoreProgress`). Cores meet without the coordinator in one more place: the slots of a limit on prefills (`PrefillSlots`). Neither side
-//! ever waits for the other; whoever sleeps says so and is woken (`Waker`).
+//! writes (`CoreProgress`); of the bytes of requests a core says something only when asked (`Pulse`). Cores meet without the coordinator in one
+//! more place: the slots of a limit on prefills (`PrefillSlots`). Neither side ever waits for the other; whoever sleeps says so and is woken
+//! (`Waker`).
 
 //! Where conversations have several turns, or users pace themselves, a credit says only when something may start, and what it is is decided where
 //! it is taken. Numbers of requests and sessions then come from counters that all cores share (`Claims`).
@@ -21,6 +22,7 @@ mod ids;
 mod link;
 mod prefill;
 mod progress;
+mod pulse;
 mod sample;
 
 pub use credit::Credit;
@@ -29,6 +31,7 @@ pub use ids::RequestIds;
 pub(crate) use cancellation::Cancellations;
 pub(crate) use exchange::Exchange;
 pub(crate) use gate::PhaseGate;
-pub(crate) use link::Command;
+pub(crate) use link::{Command, CutCause};
 pub(crate) use progress::PhaseCounters;
+pub(crate) use pulse::{Outlook, Pulse};
 pub(crate) use sample::Sample;

@@ -151,6 +151,30 @@ fn looked_at(bytes: &[u8]) {
     let _ = bytes;
 }
 
+/// What a head says, line by line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadFields<'a> {
+    /// The reason phrase; empty when there is none, or one that is not ASCII.
+    pub reason: &'a str,
+    /// Names and values in the order of their lines.
+    pub fields: Vec<(&'a str, &'a [u8])>,
+}
+
+/// Every field of a head that was read before; `None` for bytes that are no whole head.
+pub fn fields_of(head: &[u8]) -> Option<HeadFields<'_>> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let whole = response.parse(head).is_ok_and(|status| status.is_complete());
+    whole.then(|| HeadFields {
+        reason: response.reason.unwrap_or_default(),
+        fields: response
+            .headers
+            .iter()
+            .map(|header| (header.name, header.value))
+            .collect(),
+    })
+}
+
 /// The header fields that matter, over all their lines.
 #[derive(Default)]
 struct Fields<'a> {
@@ -288,6 +312,16 @@ mod tests {
         assert_eq!((head.status, head.reason, head.len), (404, "Not Found", 46));
         assert!(matches!(head.body, Body::Length(12)));
         assert!(head.keep_alive && !head.event_stream && !head.is_interim());
+    }
+
+    #[test]
+    fn every_line_of_a_kept_head_is_told_in_order() {
+        let text = b"HTTP/1.1 200 \r\nB: 1\r\nSet-Cookie: x=\xe4\r\nB:\r\n\r\n";
+        let read = fields_of(text).expect("a whole head");
+        assert_eq!(read.reason, "");
+        assert_eq!(read.fields, [("B", &b"1"[..]), ("Set-Cookie", b"x=\xe4"), ("B", b"")]);
+        assert_eq!(fields_of(&text[..text.len() - 1]), None);
+        assert_eq!(fields_of(b"junk\r\n\r\n"), None);
     }
 
     #[test]

@@ -14,13 +14,44 @@ pub struct ScratchPool {
     tap: Option<Tap>,
 }
 
-/// Where payload is left for whoever wants to keep it, read by read.
+/// What of an answer is wanted beside its meaning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Every byte of the body.
+    pub bodies: bool,
+    /// The head, and how much of the body each read brought.
+    pub heads: bool,
+}
+
+/// Where what is wanted of answers is left, read by read.
 #[derive(Debug, Default)]
 pub struct Tap {
-    /// What the latest read brought of the body, without its framing.
+    /// What is left here.
+    pub wanted: Wanted,
+    /// What the latest read brought of the body, without its framing, if bodies are wanted.
     pub payload: Vec<u8>,
+    /// How many bytes of the body that was, wanted or not.
+    pub payload_bytes: usize,
     /// `Content-Type` of the head, if it ended in the latest read.
     pub content_type: Vec<u8>,
+    /// The head itself, no interim one, if it ended in the latest read and heads are wanted.
+    pub head: Vec<u8>,
+}
+
+impl Tap {
+    pub(super) fn note_head(&mut self, head: &[u8], content_type: Option<&[u8]>) {
+        self.content_type.extend_from_slice(content_type.unwrap_or_default());
+        if self.wanted.heads {
+            self.head.extend_from_slice(head);
+        }
+    }
+
+    pub(super) fn note_payload(&mut self, payload: &[u8]) {
+        self.payload_bytes += payload.len();
+        if self.wanted.bodies {
+            self.payload.extend_from_slice(payload);
+        }
+    }
 }
 
 impl ScratchPool {
@@ -37,13 +68,16 @@ impl ScratchPool {
         }
     }
 
-    /// The same with a [`Tap`]: every byte of every body is copied into it.
-    pub fn with_tap(mut self) -> Self {
-        self.tap = Some(Tap::default());
+    /// The same with a [`Tap`], if anything is wanted: every byte of it is copied into the tap.
+    pub fn with_tap(mut self, wanted: Wanted) -> Self {
+        self.tap = (wanted != Wanted::default()).then(|| Tap {
+            wanted,
+            ..Tap::default()
+        });
         self
     }
 
-    /// Where payload is left, if it is wanted. What has been taken out of it must be taken out before the next read.
+    /// Where what is wanted of answers is left, if anything is. It must be taken out before the next read.
     pub fn tap(&mut self) -> Option<&mut Tap> {
         self.tap.as_mut()
     }

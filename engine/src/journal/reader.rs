@@ -193,7 +193,7 @@ pub(super) mod tests {
     use super::super::{BlockWriter, Journal};
     use super::*;
     use crate::id::{CoreId, PhaseId};
-    use crate::record::{Outcome, Usage};
+    use crate::record::{Attachments, Outcome, Usage};
     use crate::units::Nanos;
 
     pub(in super::super) fn record(core: u16, sequence: u64) -> RequestRecord {
@@ -229,6 +229,7 @@ pub(super) mod tests {
             usage: Usage::default(),
             gaps: vec![],
             transcript: None,
+            trace: None,
         }
     }
 
@@ -240,7 +241,11 @@ pub(super) mod tests {
             .collect();
         for sequence in 0..each {
             for (core, writer) in writers.iter_mut().enumerate() {
-                writer.append(&record(core as u16, sequence), std::iter::empty(), None);
+                writer.append(
+                    &record(core as u16, sequence),
+                    std::iter::empty(),
+                    Attachments::default(),
+                );
             }
         }
         writers.iter_mut().for_each(BlockWriter::flush);

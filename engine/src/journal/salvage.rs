@@ -213,7 +213,7 @@ mod tests {
     use super::super::reader::tests::{record, written};
     use super::super::{BlockWriter, Journal};
     use super::*;
-    use crate::record::Outcome;
+    use crate::record::{Attachments, Outcome};
 
     fn count(path: &Path) -> Result<(usize, u64, u64), NotSalvaged> {
         let mut seen = 0;
@@ -235,7 +235,11 @@ mod tests {
             for (core, writer) in writers.iter_mut().enumerate() {
                 writer.append_text(sequence as u32, &lost());
                 for _ in 0..2 {
-                    writer.append(&record(core as u16, sequence), std::iter::empty(), None);
+                    writer.append(
+                        &record(core as u16, sequence),
+                        std::iter::empty(),
+                        Attachments::default(),
+                    );
                     sequence += 1;
                 }
                 writer.flush();
@@ -348,7 +352,7 @@ mod tests {
             writer.append_text(index as u32, &text(message));
             let mut failed = record(0, index as u64);
             (failed.outcome, failed.error) = (Outcome::Error, index as u32);
-            writer.append(&failed, std::iter::empty(), None);
+            writer.append(&failed, std::iter::empty(), Attachments::default());
             writer.flush();
         }
         journal.finish().written.unwrap();

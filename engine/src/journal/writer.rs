@@ -14,7 +14,7 @@ use crossbeam_queue::ArrayQueue;
 use super::JournalError;
 use super::frame::{HEADER_BYTES, Header, Kind, MAGIC};
 use crate::id::CoreId;
-use crate::record::{self, ErrorDetail, RequestRecord, Transcript};
+use crate::record::{self, Attachments, ErrorDetail, RequestRecord};
 use crate::units::Nanos;
 
 /// A block is handed over when the next record might not fit.
@@ -128,14 +128,14 @@ impl BlockWriter {
         record::encode_text(index, detail, &mut self.block);
     }
 
-    /// Appends a record with its encoded gaps, and with what the server answered if that is kept.
+    /// Appends a record with its encoded gaps, and with what else is kept of the request.
     pub(crate) fn append<'a>(
         &mut self,
         record: &RequestRecord,
         gaps: impl Iterator<Item = &'a [u8]>,
-        transcript: Option<&Transcript>,
+        attachments: Attachments<'_>,
     ) {
-        record::encode(record, gaps, transcript, &mut self.block);
+        record::encode(record, gaps, attachments, &mut self.block);
         self.oldest.get_or_insert(record.end);
         // Half a kilobyte is left for the next one: most records fit, and one that does not only makes its block larger.
         if self.block.len() + 512 > BLOCK_BYTES {

@@ -13,7 +13,7 @@ use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
     PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ReadinessPlan,
     ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive, advice, authorization,
-    directory, echo, readiness, telemetry,
+    directory, echo, readiness, slices, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -34,9 +34,6 @@ const DEFAULT_SMOOTHNESS: f64 = 1.0;
 
 /// Said of every run without verification.
 const UNVERIFIED: &str = "--insecure: the server's certificate is not checked, so anyone on the way can read and change requests, API key included";
-
-/// Said of every run with slices: the other half of what the format means by them is not there.
-const SLICES_OF_METRICS: &str = "artifacts.slice_duration: server metrics have slices; slices of requests (profile_export_aiperf_timeslices) are not written yet";
 
 /// What a run decides beside the file.
 #[derive(Debug, Clone, Default)]
@@ -147,6 +144,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
+            trace: config.artifacts.trace.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
         },
@@ -243,7 +241,7 @@ fn resolve<'a>(
     let (telemetry, unasked) = telemetry::plan(config, &settings.targets, settings.replacement.is_some());
     let mut warnings = config.warnings.clone();
     warnings.extend(unasked);
-    warnings.extend(config.artifacts.slice_duration_s.map(|_| SLICES_OF_METRICS.to_owned()));
+    warnings.extend(slices::check(config, &phases)?);
     warnings.extend(advice::advise(config, &phases));
     warnings.extend((settings.tls == Some(Verification::Off)).then(|| UNVERIFIED.to_owned()));
     let redacted = |warning: String| config.secrets.redact(&warning).into_owned();

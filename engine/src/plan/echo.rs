@@ -359,5 +359,6 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
         ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
+        ("trace", written.trace.map(Value::from)),
     ])
 }

@@ -18,6 +18,7 @@ mod request_image;
 mod resolved;
 mod saved;
 mod schedule;
+mod slices;
 mod target;
 mod telemetry;
 mod yaml;
@@ -26,7 +27,7 @@ pub use crate::config::{
     ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
     Secrets, Slo,
 };
-pub(crate) use crate::config::{REDACTED, is_credential_header};
+pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
 pub use crate::dataset::{Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, Outline, build, check};
@@ -248,6 +249,9 @@ pub struct ScrapeSource {
     pub is_of_endpoint: bool,
 }
 
+/// More slices than this of one run are nobody's reading.
+pub const SLICES_MAX: u64 = 10_000;
+
 /// What is written, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactPlan {
@@ -261,8 +265,10 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// Whether requests and answers are written byte by byte. Only with `records`.
     pub raw: bool,
+    /// Whether each line says how its request went over the wire. Only with `records`.
+    pub trace: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
-    /// Length of the slices that have figures of their own.
+    /// Length of the slices of the run that have figures of their own.
     pub slice: Option<Nanos>,
 }

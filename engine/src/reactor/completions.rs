@@ -1,10 +1,12 @@
 //! What a core does when operations complete, and how requests and connections end.
 
+use std::os::fd::AsFd;
+
 use super::connection::{NONE, Request, State};
 use super::core::Core;
 use super::failure;
 use super::recorder::Ending;
-use crate::credit::Sample;
+use crate::credit::{CutCause, Sample};
 use crate::http::{Feed, HttpError, TokenUsage};
 use crate::id::PhaseId;
 use crate::plan::ConnectionReuse;
@@ -53,6 +55,9 @@ impl<D: Driver> Core<D> {
         place.operations += 1;
         let (generation, socket) = (place.generation, place.raw_socket());
         place.request().last_life = now;
+        if let (Some(trace), Some(socket)) = (&mut place.trace, &place.socket) {
+            trace.local = socket::local_address(socket.as_fd());
+        }
         self.driver.receive(index, generation, socket);
         if self.tls.is_some() {
             self.begin_handshake(index, now);
@@ -69,6 +74,9 @@ impl<D: Driver> Core<D> {
         let request = place.request();
         if !request.resent {
             request.connected = now;
+        }
+        if let Some(trace) = &mut place.trace {
+            trace.connect_end = now;
         }
         self.to_send.push_back(index);
         self.count_connection(index);
@@ -115,6 +123,9 @@ impl<D: Driver> Core<D> {
         if sent < length {
             place.sending = true;
             place.operations += 1;
+            if let Some(trace) = &mut place.trace {
+                trace.wrote(sent as u32, now);
+            }
             return self.driver.send(index, generation, socket, sent);
         }
         self.request_sent(index, now);
@@ -191,18 +202,24 @@ impl<D: Driver> Core<D> {
         self.close(index);
     }
 
-    /// Keeps what a read brought, for the raw export.
-    fn keep_payload(&mut self, index: u32, now: Nanos) {
+    /// Keeps what a read brought, if that is wanted.
+    fn keep_read(&mut self, index: u32, now: Nanos) {
         let Some(tap) = self.scratch.tap() else { return };
-        if let Some(transcript) = &mut self.slab.get(index).transcript {
+        let place = self.slab.get(index);
+        let payload_bytes = std::mem::take(&mut tap.payload_bytes);
+        if let Some(trace) = &mut place.trace {
+            trace.read(&mut tap.head, payload_bytes, now);
+        }
+        if let Some(transcript) = &mut place.transcript {
             transcript.content_type.append(&mut tap.content_type);
             transcript.take(&mut tap.payload, now);
         }
+        tap.content_type.clear();
     }
 
     /// The reader took `length` bytes of a busy connection.
     pub(super) fn fed(&mut self, index: u32, outcome: Result<Feed, HttpError>, length: usize, now: Nanos) {
-        self.keep_payload(index, now);
+        self.keep_read(index, now);
         let place = self.slab.get(index);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
@@ -355,15 +372,15 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Cuts the requests of one phase; with `silent_since`, only those that have received nothing since then.
-    pub(super) fn cut(&mut self, phase: PhaseId, silent_since: Option<Nanos>, now: Nanos) {
+    /// Cuts the requests of one phase, all of them or those that the cause is about.
+    pub(super) fn cut(&mut self, phase: PhaseId, cause: CutCause, now: Nanos) {
         let mut at = self.slab.oldest();
         while let Some(index) = at {
             at = self.slab.younger(index);
             let request = self.slab.get(index).request();
-            let silent = silent_since.is_none_or(|since| request.last_life < since);
-            if request.credit.phase == phase && silent {
-                self.fail(index, Outcome::Truncated, failure::truncated(), now);
+            let stays = matches!(cause, CutCause::Silent { since } if request.last_life >= since);
+            if request.credit.phase == phase && !stays {
+                self.fail(index, Outcome::Truncated, failure::truncated(cause), now);
             }
         }
     }
@@ -396,6 +413,9 @@ impl<D: Driver> Core<D> {
         if let Some(transcript) = &mut place.transcript {
             transcript.is_stream = place.reader.is_event_stream();
         }
+        if let Some(trace) = &mut place.trace {
+            trace.sending = place.sending && place.tls.as_ref().is_none_or(|tls| tls.carries_request());
+        }
         let ending = Ending {
             outcome,
             error,
@@ -406,7 +426,7 @@ impl<D: Driver> Core<D> {
             history_bytes,
             at: now,
         };
-        let good = self.recorder.finish(&mut request, ending, place.transcript.as_deref());
+        let good = self.recorder.finish(&mut request, ending, place.attachments());
         if request.in_prefill {
             self.exchange.release_prefill(now);
         }

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::sealed::Seal;
 use crate::credit::Credit;
-use crate::http::{Protocol, ResponseReader, ScratchPool};
+use crate::http::{Protocol, ResponseReader, ScratchPool, Wanted};
 use crate::plan::EndpointKind;
-use crate::record::{GapChain, Transcript};
+use crate::record::{Attachments, GapChain, HttpTrace, Transcript};
 use crate::units::Nanos;
 
 /// What a connection is doing.
@@ -166,6 +166,8 @@ pub(super) struct Connection {
     pub(super) reader: ResponseReader,
     /// What the server answered so far, if that is kept.
     pub(super) transcript: Option<Box<Transcript>>,
+    /// How the request goes over the wire, if that is kept.
+    pub(super) trace: Option<Box<HttpTrace>>,
     /// With TLS, from the connect on.
     pub(super) tls: Option<Box<Seal>>,
     /// Neighbours in the chain of active connections, oldest start first.
@@ -202,6 +204,7 @@ impl Connection {
             request: None,
             reader: ResponseReader::new(protocol),
             transcript: None,
+            trace: None,
             tls: None,
             previous: NONE,
             next: NONE,
@@ -215,10 +218,27 @@ impl Connection {
         } else {
             self.reader.begin(scratch);
         }
-        if scratch.tap().is_some() {
-            self.transcript.get_or_insert_default().clear();
+        if let Some(tap) = scratch.tap() {
+            self.begin_keeping(tap.wanted);
         }
         self.request = Some(request);
+    }
+
+    fn begin_keeping(&mut self, wanted: Wanted) {
+        if wanted.bodies {
+            self.transcript.get_or_insert_default().clear();
+        }
+        if wanted.heads {
+            self.trace.get_or_insert_default().begin(self.server);
+        }
+    }
+
+    /// What is kept of the request beside its record.
+    pub(super) fn attachments(&self) -> Attachments<'_> {
+        Attachments {
+            transcript: self.transcript.as_deref(),
+            trace: self.trace.as_deref(),
+        }
     }
 
     /// The descriptor for an operation.

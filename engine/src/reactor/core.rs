@@ -270,7 +270,8 @@ impl<D: Driver> Core<D> {
                     self.notify = true;
                     self.choose_profile();
                 }
-                Command::Cut { phase, silent_since } => self.cut(phase, silent_since, now),
+                Command::Cut { phase, cause } => self.cut(phase, cause, now),
+                Command::TellPulse { phase, since } => self.tell_pulse(phase, since, now),
                 Command::Ended { phase } => {
                     self.phases[phase.index()].open = false;
                     self.cut_sessions(phase, now);
@@ -564,11 +565,6 @@ impl<D: Driver> Core<D> {
     /// Whether requests are in flight, or wait for their time.
     fn is_loaded(&self) -> bool {
         self.slab.active() > 0 || self.sessions.any() || self.phases.iter().any(|run| run.open && run.held.is_some())
-    }
-
-    /// Whether a request could start now.
-    pub(super) fn has_place(&self) -> bool {
-        self.idle.serves_all() || (self.slab.has_room() && self.ramp.has_room())
     }
 
     /// Closes what is left once nothing is in flight; `true` when every operation has completed.

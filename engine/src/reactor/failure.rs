@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::credit::CutCause;
 use crate::http::{FailureKind, HttpError, ResponseFailure};
 use crate::record::{ErrorDetail, FailureClass};
 use crate::tls;
@@ -128,10 +129,17 @@ pub(super) fn cancelled(delay: Nanos) -> ErrorDetail {
 }
 
 /// The engine cut the request.
-pub(super) fn truncated() -> ErrorDetail {
-    detail(
-        FailureClass::Truncated,
-        None,
-        "request cut by the client at the end of the drain or of the run".to_owned(),
-    )
+pub(super) fn truncated(cause: CutCause) -> ErrorDetail {
+    let message = match cause {
+        CutCause::Over => "request cut by the client at the end of the drain or of the run".to_owned(),
+        CutCause::Silent { .. } => {
+            "request cut by the client: it received nothing for too long while its phase drained (--drain-stall-timeout)"
+                .to_owned()
+        }
+        CutCause::Stalled { timeout } => format!(
+            "request cut by the client: its phase stalled, nothing was sent and no byte received for {} (--stall-timeout)",
+            timeout.in_words()
+        ),
+    };
+    detail(FailureClass::Truncated, None, message)
 }

@@ -14,6 +14,7 @@ mod idle;
 mod opening;
 mod pacing;
 mod prefill;
+mod pulse;
 mod ramp;
 mod recorder;
 mod routes;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
-use crate::http::ScratchPool;
+use crate::http::{ScratchPool, Wanted};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages, Secrets};
@@ -78,8 +79,8 @@ pub(crate) struct CorePlan {
     pub(crate) tls: Vec<Arc<TlsClient>>,
     /// How answers are read.
     pub(crate) kind: EndpointKind,
-    /// Whether answers are kept byte by byte.
-    pub(crate) keep_raw: bool,
+    /// What of answers is kept beside what their records say.
+    pub(crate) wanted: Wanted,
     /// Whether answers are streams, for the streaming histograms.
     pub(crate) streaming: bool,
     /// Longest life of a request.
@@ -99,8 +100,7 @@ pub(crate) struct CorePlan {
 impl CorePlan {
     /// The buffers of the core's readers.
     fn scratch(&self) -> ScratchPool {
-        let pool = ScratchPool::new(64, 4096);
-        if self.keep_raw { pool.with_tap() } else { pool }
+        ScratchPool::new(64, 4096).with_tap(self.wanted)
     }
 }
 

@@ -23,7 +23,11 @@ impl<D: Driver> Core<D> {
         place.begin(request, &mut self.scratch);
         place.state = State::Connecting;
         let route = self.routes.next(place.server);
-        match open_socket(&route) {
+        let opened = open_socket(&route);
+        if let Some(trace) = &mut place.trace {
+            trace.connecting(opened.is_ok().then(|| route.to.address()), now);
+        }
+        match opened {
             Ok(socket) => {
                 place.socket = Some(socket);
                 place.operations += 1;

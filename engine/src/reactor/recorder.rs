@@ -5,8 +5,8 @@ use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{PhasePlan, RequestImages, Secrets};
 use crate::record::{
-    ErrorDetail, ErrorTable, Family, GapArena, GapChain, ImageFacts, Judge, Outcome, PhaseHistograms, RecordView,
-    RequestRecord, Transcript, Usage,
+    Attachments, ErrorDetail, ErrorTable, Family, GapArena, GapChain, ImageFacts, Judge, Outcome, PhaseHistograms,
+    RecordView, RequestRecord, Usage,
 };
 use crate::units::Nanos;
 
@@ -96,7 +96,7 @@ impl Recorder {
     }
 
     /// A request has ended. Says whether it met every service level; without any, none does.
-    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending, transcript: Option<&Transcript>) -> bool {
+    pub(super) fn finish(&mut self, request: &mut Request, ending: Ending, attachments: Attachments<'_>) -> bool {
         let record = RequestRecord {
             phase: request.credit.phase,
             core: self.core,
@@ -129,12 +129,13 @@ impl Recorder {
             usage: ending.usage,
             gaps: Vec::new(),
             transcript: None,
+            trace: None,
         };
         self.count(&record, request.gaps);
         self.histograms[record.phase.index()].record(Family::ClientLag, record.start.since(request.ready).0);
         if self.rules.keep_successes || record.outcome != Outcome::Success {
             self.journal
-                .append(&record, self.arena.pieces(request.gaps), transcript);
+                .append(&record, self.arena.pieces(request.gaps), attachments);
         }
         let good = self.is_good(&record, request.gaps);
         if good {

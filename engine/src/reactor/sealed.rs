@@ -61,6 +61,11 @@ pub(super) struct Seal {
 }
 
 impl Seal {
+    /// Whether what is sent is the request, and no handshake.
+    pub(super) fn carries_request(&self) -> bool {
+        self.sealed > 0
+    }
+
     /// Whether the peer said that nothing more comes.
     pub(super) fn peer_closed(&self) -> bool {
         self.session.peer_closed()
@@ -154,6 +159,10 @@ impl<D: Driver> Core<D> {
         if handed < self.driver.own_bytes(index).outgoing.len() {
             place.sending = true;
             place.operations += 1;
+            // Behind the handshake what is sent is the request, and bytes count once their whole piece is handed over.
+            if let (Some(trace), true) = (&mut place.trace, sealed > 0) {
+                trace.wrote(place.request.map_or(0, |request| request.bytes_sent), now);
+            }
             let (generation, socket) = (place.generation, place.raw_socket());
             return self.driver.send_own(index, generation, socket, handed);
         }
@@ -168,6 +177,9 @@ impl<D: Driver> Core<D> {
             _ => {
                 request.bytes_sent = sealed as u32;
                 if sealed < length {
+                    if let Some(trace) = &mut place.trace {
+                        trace.wrote(sealed as u32, now);
+                    }
                     self.send_sealed(index, now);
                 } else {
                     self.request_sent(index, now);

@@ -44,6 +44,11 @@ impl ServerTallies {
 }
 
 impl<D: Driver> Core<D> {
+    /// Whether a request could start now.
+    pub(super) fn has_place(&self) -> bool {
+        self.idle.serves_all() || (self.slab.has_room() && self.ramp.has_room())
+    }
+
     /// Whether a request to any server could start now.
     pub(super) fn can_send(&mut self) -> bool {
         if self.idle.serves_all() || (self.ramp.allows() && self.slab.has_room()) {

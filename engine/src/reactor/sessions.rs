@@ -241,6 +241,12 @@ impl Sessions {
         self.timers.next()
     }
 
+    /// Whether a session of a phase has a turn that is due later. Looks at all of them.
+    pub(super) fn any_waits(&self, phase: PhaseId) -> bool {
+        let waits = |session: &Session| session.state == State::Waiting && session.phase == phase;
+        self.places.iter().any(waits)
+    }
+
     /// The session of a phase that has been ready for longest.
     pub(super) fn first_ready(&self, phase: usize) -> Option<u32> {
         self.ready[phase].front().copied()
@@ -344,7 +350,9 @@ mod tests {
             (sessions.first_ready(0), sessions.next_due()),
             (Some(places[3]), Some(Nanos(10)))
         );
+        assert!(sessions.any_waits(A) && sessions.any_waits(B));
         sessions.wake(Nanos(25));
+        assert!(sessions.any_waits(A) && !sessions.any_waits(B));
         sessions.take_ready(0);
         assert_eq!(sessions.first_ready(0), Some(places[1]));
         assert_eq!(sessions.first_ready(1), Some(places[2]));

@@ -3,8 +3,9 @@
 //! Little-endian, in this order: length of the rest (u32); phase, core, status (u16 each); outcome, flags (u8 each); sequence, session (u64
 //! each); image, history tokens, history bytes, error, content events, bytes sent, chunks received (u32 each); bytes received (u64); eleven times (u64 each,
 //! the order of the struct's fields); five token counts (u32 each); then the gaps as LEB128 varints, as many as fill the length. A token count
-//! of `u32::MAX` is absent. A flag says that a [transcript](Transcript) follows.
+//! of `u32::MAX` is absent. Flags say that a [transcript](Transcript) follows, and that a [trace](HttpTrace) does.
 
+use super::http_trace::HttpTrace;
 use super::outcome::Outcome;
 use super::request_record::{DecodeError, RequestRecord, Usage};
 use super::transcript::Transcript;
@@ -18,6 +19,7 @@ const REUSED: u8 = 1;
 const RESENT: u8 = 2;
 const MISSING_DONE: u8 = 4;
 const TRANSCRIBED: u8 = 8;
+const TRACED: u8 = 16;
 const ABSENT: u32 = u32::MAX;
 
 /// Longest varint of a u64.
@@ -48,12 +50,19 @@ fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Appends a record to `out`. `gaps` are the encoded gaps in pieces; the record's own fields `gaps` and `transcript` are not looked at, so that a
-/// core can keep the one encoded and the other for itself.
+/// What stands behind a record if it is kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Attachments<'a> {
+    pub(crate) transcript: Option<&'a Transcript>,
+    pub(crate) trace: Option<&'a HttpTrace>,
+}
+
+/// Appends a record to `out`. `gaps` are the encoded gaps in pieces; the record's own fields `gaps`, `transcript` and `trace` are not looked at, so
+/// that a core can keep the one encoded and the others for itself.
 pub(crate) fn encode<'a>(
     record: &RequestRecord,
     gaps: impl Iterator<Item = &'a [u8]>,
-    transcript: Option<&Transcript>,
+    attachments: Attachments<'_>,
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
@@ -67,7 +76,8 @@ pub(crate) fn encode<'a>(
         flag(record.connection_reused, REUSED)
             | flag(record.resent, RESENT)
             | flag(record.missing_done, MISSING_DONE)
-            | flag(transcript.is_some(), TRANSCRIBED),
+            | flag(attachments.transcript.is_some(), TRANSCRIBED)
+            | flag(attachments.trace.is_some(), TRACED),
     );
     out.extend_from_slice(&record.sequence.to_le_bytes());
     out.extend_from_slice(&record.session.to_le_bytes());
@@ -101,8 +111,11 @@ pub(crate) fn encode<'a>(
     }
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    if let Some(transcript) = transcript {
+    if let Some(transcript) = attachments.transcript {
         transcript.encode(out);
+    }
+    if let Some(trace) = attachments.trace {
+        trace.encode(out);
     }
 }
 
@@ -135,11 +148,15 @@ pub(crate) fn decode(bytes: &[u8], at: &mut usize) -> Result<RequestRecord, Deco
         return Err(damaged);
     }
     let mut fields = Fields { bytes: body, at: 0 };
-    let (mut record, is_transcribed) = fields.record(damaged)?;
+    let (mut record, flags) = fields.record(damaged)?;
     let mut end = *at + 4 + length;
-    if is_transcribed {
+    if flags & TRANSCRIBED != 0 {
         let transcript = Transcript::decode(bytes, &mut end).ok_or(damaged)?;
         record.transcript = Some(Box::new(transcript));
+    }
+    if flags & TRACED != 0 {
+        let trace = HttpTrace::decode(bytes, &mut end).ok_or(damaged)?;
+        record.trace = Some(Box::new(trace));
     }
     *at = end;
     Ok(record)
@@ -178,8 +195,8 @@ impl Fields<'_> {
         Some(self.u32()).filter(|&count| count != ABSENT)
     }
 
-    /// The record, and whether a transcript follows. The caller has checked that the fixed part is there.
-    fn record(&mut self, damaged: DecodeError) -> Result<(RequestRecord, bool), DecodeError> {
+    /// The record, and its flags. The caller has checked that the fixed part is there.
+    fn record(&mut self, damaged: DecodeError) -> Result<(RequestRecord, u8), DecodeError> {
         let (phase, core, status) = (PhaseId(self.u16()), CoreId(self.u16()), self.u16());
         let [outcome, flags] = self.array();
         let mut record = RequestRecord {
@@ -220,6 +237,7 @@ impl Fields<'_> {
             },
             gaps: Vec::new(),
             transcript: None,
+            trace: None,
         };
         record
             .gaps
@@ -227,12 +245,14 @@ impl Fields<'_> {
         while self.at < self.bytes.len() {
             record.gaps.push(get_varint(self.bytes, &mut self.at).ok_or(damaged)?);
         }
-        Ok((record, flags & TRANSCRIBED != 0))
+        Ok((record, flags))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -247,6 +267,7 @@ mod tests {
             counts in any::<[Option<u16>; 5]>(),
             gaps in proptest::collection::vec(any::<u64>(), 0..40),
             body in any::<Option<(Vec<u8>, Vec<u8>)>>(),
+            trace in any::<Option<([u64; 5], [Option<(IpAddr, u16)>; 2], Vec<(u64, u32)>, Vec<u8>)>>(),
         ) -> RequestRecord {
             let count = |i: usize| counts[i].map(u32::from);
             RequestRecord {
@@ -271,6 +292,15 @@ mod tests {
                     history,
                     body,
                 })),
+                trace: trace.map(|(times, ends, writes, head)| {
+                    let [local, remote] = ends.map(|end| end.map(SocketAddr::from));
+                    Box::new(HttpTrace {
+                        server: ids.0, sending: flags.0, connect_start: Nanos(times[0]), connect_end: Nanos(times[1]), head_end: Nanos(times[2]),
+                        first_body: Nanos(times[3]), last_body: Nanos(times[4]), local, remote,
+                        body_bytes: numbers.0, body_reads: numbers.1, head,
+                        writes: writes.into_iter().map(|(time, so_far)| (Nanos(time), so_far)).collect(),
+                    })
+                }),
             }
         }
     }
@@ -288,7 +318,10 @@ mod tests {
         encode(
             record,
             pieces.iter().map(Vec::as_slice),
-            record.transcript.as_deref(),
+            Attachments {
+                transcript: record.transcript.as_deref(),
+                trace: record.trace.as_deref(),
+            },
             out,
         );
     }

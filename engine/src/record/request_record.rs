@@ -2,6 +2,7 @@
 //!
 //! Times are readings of the monotonic clock; [`Nanos::ZERO`] means "did not happen".
 
+use super::http_trace::HttpTrace;
 use super::outcome::Outcome;
 use super::transcript::Transcript;
 use crate::id::{CoreId, PhaseId};
@@ -87,6 +88,8 @@ pub struct RequestRecord {
     pub gaps: Vec<u64>,
     /// What the server answered, if that is kept.
     pub transcript: Option<Box<Transcript>>,
+    /// How it went over the wire, if that is kept.
+    pub trace: Option<Box<HttpTrace>>,
 }
 
 /// A stored record that cannot be read back.

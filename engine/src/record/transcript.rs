@@ -94,7 +94,7 @@ impl Transcript {
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, others) = rest.split_first_chunk::<N>()?;
     *rest = others;
     Some(*taken)

@@ -4,7 +4,9 @@ use super::column::{Column, Pool};
 use super::errors::ErrorGroups;
 use super::fields::Fields;
 use super::levels::Findings;
-use super::scope;
+use super::rows::Rows;
+use super::scope::{self, Reach};
+use super::slices::{self, Failure, Marks};
 use super::validity::{ClientFigures, ClientReport};
 use super::{PercentileMode, PhaseReport, Report, RunEnd};
 use crate::clock::WallAnchor;
@@ -18,7 +20,8 @@ use crate::units::Nanos;
 ///
 /// A successful streamed request costs 73 bytes and 4 bytes per gap of its stream, plus 8 for every span above 2.1 s; a failed one
 /// costs 24 bytes. Ten million requests of 32 tokens need about 2 GB, up to twice that while a vector grows. Runs that cannot
-/// afford it set `artifacts.records: false`: then nothing is kept per request and percentiles come from histograms.
+/// afford it set `artifacts.records: false`: then nothing is kept per request and percentiles come from histograms. Slices cost 21 bytes more per
+/// success and 44 more per failure, and once more what the requests of one slice cost, while it is computed.
 #[derive(Debug)]
 pub struct Collector {
     anchor: WallAnchor,
@@ -27,6 +30,8 @@ pub struct Collector {
     images: Vec<ImageFacts>,
     slos: Vec<Slo>,
     judge: Option<Judge>,
+    /// Length of slices, if there are to be some.
+    slice: Option<Nanos>,
     phases: Vec<PhaseData>,
 }
 
@@ -59,7 +64,7 @@ pub(super) struct PhaseData {
     /// First start and last content of successful requests.
     pub(super) responses: Option<(Nanos, Nanos)>,
     /// First issue and last end of any request: stands in for the window of a phase that has no summary.
-    span: Option<(Nanos, Nanos)>,
+    pub(super) span: Option<(Nanos, Nanos)>,
     pub(super) summary: Option<PhaseSummary>,
     /// When its clock started, of a phase that may have no summary.
     start: Option<Nanos>,
@@ -70,6 +75,8 @@ pub(super) struct PhaseData {
     /// It replays the timestamps of its dataset.
     pub(super) replays: bool,
     client: Option<ClientNotes>,
+    /// What slices need beside all this; `None` where there are none.
+    pub(super) marks: Option<Box<Marks>>,
 }
 
 /// What was noted about the client over one phase, beside its histograms.
@@ -83,185 +90,10 @@ pub struct ClientNotes {
     pub unsent: u64,
 }
 
-/// Successful requests of one phase, field by field.
-///
-/// Nine spans, three token counts, image, reads and bytes at 4 bytes each, the start at 8 and the reuse flag make 69 bytes; the delay in
-/// `issue_delays` makes it 73. Reasoning and cache counts cost 4 more each once a server reports them, and so do
-/// the two columns of later turns once there is one.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    reused: Vec<bool>,
-    image: Vec<u32>,
-    /// Readings of the clock.
-    start: Vec<u64>,
-    /// Input tokens of later turns; what a first turn has is in its image.
-    later_input: Column,
-    /// Bytes of their history.
-    history_bytes: Column,
-    latency: Column,
-    first_content: Column,
-    second_content_gap: Column,
-    first_output: Column,
-    end: Column,
-    since_intended: Column,
-    connecting: Column,
-    sending: Column,
-    first_byte: Column,
-    chunks_received: Column,
-    bytes_received: Column,
-    prompt_tokens: Column,
-    completion_tokens: Column,
-    total_tokens: Column,
-    reasoning_tokens: Column,
-    cache_read_tokens: Column,
-}
-
-impl Rows {
-    pub(super) fn len(&self) -> usize {
-        self.image.len()
-    }
-
-    fn push(&mut self, image: u32, view: &RecordView<'_>, streaming: bool) {
-        self.reused.push(view.connection_reused());
-        self.image.push(image);
-        self.start.push(view.record.start.0);
-        let later = view.input_tokens().filter(|_| !view.image().is_first);
-        self.later_input.push(later);
-        self.history_bytes
-            .push(Some(view.history_bytes()).filter(|&bytes| bytes > 0));
-        self.latency.push(Some(view.latency()));
-        if streaming {
-            self.first_content.push(view.first_content());
-            self.second_content_gap.push(view.second_content_gap());
-            self.first_output.push(view.first_output());
-        }
-        self.end.push(Some(view.end()));
-        self.since_intended.push(Some(view.since_intended()));
-        self.connecting.push(Some(view.connecting()));
-        self.sending.push(Some(view.sending()));
-        self.first_byte.push(Some(view.first_byte()));
-        self.chunks_received.push(Some(view.chunks_received()));
-        self.bytes_received.push(Some(view.bytes_received()));
-        self.prompt_tokens.push(view.prompt_tokens());
-        self.completion_tokens.push(view.completion_tokens());
-        self.total_tokens.push(view.total_tokens());
-        self.reasoning_tokens.push(view.reasoning_tokens());
-        self.cache_read_tokens.push(view.cache_read_tokens());
-    }
-}
-
-/// One row, seen as a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
-    rows: &'a Rows,
-    images: &'a [ImageFacts],
-    at: usize,
-}
-
-impl<'a> Row<'a> {
-    pub(super) fn new(rows: &'a Rows, images: &'a [ImageFacts], at: usize) -> Self {
-        Self { rows, images, at }
-    }
-
-    /// When it started.
-    pub(super) fn start(&self) -> u64 {
-        self.rows.start[self.at]
-    }
-
-    fn always(&self, column: &Column) -> u64 {
-        column.get(self.at).expect("every row has this field")
-    }
-}
-
-impl Fields for Row<'_> {
-    fn latency(&self) -> u64 {
-        self.always(&self.rows.latency)
-    }
-
-    fn first_content(&self) -> Option<u64> {
-        self.rows.first_content.get(self.at)
-    }
-
-    fn second_content_gap(&self) -> Option<u64> {
-        self.rows.second_content_gap.get(self.at)
-    }
-
-    fn first_output(&self) -> Option<u64> {
-        self.rows.first_output.get(self.at)
-    }
-
-    fn end(&self) -> u64 {
-        self.always(&self.rows.end)
-    }
-
-    fn since_intended(&self) -> u64 {
-        self.always(&self.rows.since_intended)
-    }
-
-    fn connecting(&self) -> u64 {
-        self.always(&self.rows.connecting)
-    }
-
-    fn sending(&self) -> u64 {
-        self.always(&self.rows.sending)
-    }
-
-    fn first_byte(&self) -> u64 {
-        self.always(&self.rows.first_byte)
-    }
-
-    fn connection_reused(&self) -> bool {
-        self.rows.reused[self.at]
-    }
-
-    fn chunks_received(&self) -> u64 {
-        self.always(&self.rows.chunks_received)
-    }
-
-    fn bytes_received(&self) -> u64 {
-        self.always(&self.rows.bytes_received)
-    }
-
-    fn prompt_tokens(&self) -> Option<u64> {
-        self.rows.prompt_tokens.get(self.at)
-    }
-
-    fn completion_tokens(&self) -> Option<u64> {
-        self.rows.completion_tokens.get(self.at)
-    }
-
-    fn total_tokens(&self) -> Option<u64> {
-        self.rows.total_tokens.get(self.at)
-    }
-
-    fn reasoning_tokens(&self) -> Option<u64> {
-        self.rows.reasoning_tokens.get(self.at)
-    }
-
-    fn cache_read_tokens(&self) -> Option<u64> {
-        self.rows.cache_read_tokens.get(self.at)
-    }
-
-    fn input_tokens(&self) -> Option<u64> {
-        let image = self.image();
-        if image.is_first {
-            return image.input_tokens.map(u64::from);
-        }
-        self.rows.later_input.get(self.at)
-    }
-
-    fn history_bytes(&self) -> u64 {
-        self.rows.history_bytes.get(self.at).unwrap_or(0)
-    }
-
-    fn image(&self) -> ImageFacts {
-        self.images[self.rows.image[self.at] as usize]
-    }
-}
-
 impl Collector {
     /// An empty collector for the phases of a plan. `artifacts.records` decides whether percentiles are exact.
     pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
+        let slice = plan.artifacts.slice.filter(|_| plan.artifacts.records);
         Self {
             anchor,
             streaming: plan.endpoint.streaming,
@@ -273,39 +105,23 @@ impl Collector {
             images: plan.requests.entries.iter().map(ImageFacts::of).collect(),
             judge: super::judge(&plan.slos),
             slos: plan.slos.clone(),
+            slice,
             phases: plan
                 .phases
                 .iter()
                 .map(|phase| PhaseData {
-                    id: phase.id,
                     profiling_index: phase.profiling_index,
                     name: phase.name.clone(),
-                    kind: phase.kind,
-                    rows: Rows::default(),
-                    gaps: Pool::default(),
-                    issue_delays: Column::default(),
-                    error_inputs: Column::default(),
-                    other_flights: Vec::new(),
-                    errors: ErrorGroups::default(),
-                    histograms: None,
-                    seen: Tally::default(),
-                    resent: 0,
-                    missing_done: 0,
-                    good: 0,
                     levels: match plan.artifacts.records {
                         true => vec![Findings::default(); plan.slos.len()],
                         false => Vec::new(),
                     },
-                    responses: None,
-                    span: None,
-                    summary: None,
-                    start: None,
-                    lost: 0,
                     uncapped: !phase.arrival.is_closed_loop()
                         && phase.concurrency.is_none()
                         && phase.limits.prefill.is_none(),
                     replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
-                    client: None,
+                    marks: (slice.is_some() && phase.kind == PhaseKind::Profiling).then(Box::default),
+                    ..PhaseData::empty(phase.id, phase.kind)
                 })
                 .collect(),
         }
@@ -337,7 +153,11 @@ impl Collector {
                 phase.seen.succeeded += 1;
                 phase.missing_done += u64::from(record.missing_done);
                 if let Some(judge) = &self.judge {
-                    phase.good += u64::from(judge.is_good(&view));
+                    let good = judge.is_good(&view);
+                    phase.good += u64::from(good);
+                    if let Some(marks) = &mut phase.marks {
+                        marks.good.push(good);
+                    }
                     for (level, finding) in phase.levels.iter_mut().zip(judge.findings(&view)) {
                         level.count(finding);
                     }
@@ -348,6 +168,9 @@ impl Collector {
                     if self.streaming {
                         record.gaps.iter().for_each(|&gap| phase.gaps.push(gap));
                     }
+                    if let Some(marks) = &mut phase.marks {
+                        marks.gap_ends.push(phase.gaps.mark());
+                    }
                 }
             }
             Outcome::Error | Outcome::Cancelled => {
@@ -355,9 +178,12 @@ impl Collector {
                     Outcome::Error => phase.seen.failed += 1,
                     _ => phase.seen.cancelled += 1,
                 }
-                phase.errors.add(record, errors);
+                let group = phase.errors.add(record, errors);
                 if exact {
                     phase.error_inputs.push(view.input_tokens());
+                }
+                if let Some(marks) = &mut phase.marks {
+                    marks.failures.push(Failure::of(&view, group));
                 }
             }
             Outcome::Truncated => phase.seen.truncated += 1,
@@ -401,7 +227,9 @@ impl Collector {
             phase.other_flights = Vec::new();
             phase.responses = None;
             phase.levels = Vec::new();
+            phase.marks = None;
         }
+        self.slice = None;
     }
 
     /// Computes the report. `phases` are the summaries of the phases that ended; phases that never started are left out.
@@ -409,14 +237,23 @@ impl Collector {
         for summary in phases {
             self.phases[summary.phase.index()].summary = Some(summary.clone());
         }
-        self.phases.iter_mut().for_each(|phase| phase.gaps.sort());
         let context = scope::Context {
             anchor: self.anchor,
             streaming: self.streaming,
             mode: self.mode,
             images: &self.images,
             slos: &self.slos,
+            reach: Reach::Phases,
         };
+        // Before gaps are sorted, which parts them from their requests.
+        let slices = self.slice.map(|length| {
+            let profiling: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.marks.is_some()).collect();
+            slices::cut(context, &profiling, length)
+        });
+        for phase in &mut self.phases {
+            phase.marks = None;
+            phase.gaps.sort();
+        }
         let started: Vec<&PhaseData> = self.phases.iter().filter(|phase| phase.started()).collect();
         let reports: Vec<PhaseReport> = started
             .iter()
@@ -460,11 +297,43 @@ impl Collector {
             warmup,
             phases: reports,
             percentiles: self.mode,
+            slices,
         }
     }
 }
 
 impl PhaseData {
+    /// A phase of which nothing is known yet.
+    pub(super) fn empty(id: PhaseId, kind: PhaseKind) -> Self {
+        Self {
+            id,
+            profiling_index: None,
+            name: String::new(),
+            kind,
+            rows: Rows::default(),
+            gaps: Pool::default(),
+            issue_delays: Column::default(),
+            error_inputs: Column::default(),
+            other_flights: Vec::new(),
+            errors: ErrorGroups::default(),
+            histograms: None,
+            seen: Tally::default(),
+            resent: 0,
+            missing_done: 0,
+            good: 0,
+            levels: Vec::new(),
+            responses: None,
+            span: None,
+            summary: None,
+            start: None,
+            lost: 0,
+            uncapped: false,
+            replays: false,
+            client: None,
+            marks: None,
+        }
+    }
+
     fn started(&self) -> bool {
         self.summary.is_some() || self.start.is_some() || self.span.is_some()
     }
@@ -480,6 +349,9 @@ impl PhaseData {
             None => Some("the phase never ended: its figures come from the records that were saved".to_owned()),
             Some(summary) if summary.stop_reason == StopReason::Interrupted => {
                 Some("the run ended before the phase had sent all its requests".to_owned())
+            }
+            Some(summary) if summary.stop_reason == StopReason::Stalled => {
+                Some("the phase stalled: nothing was sent and no byte received for the stall timeout".to_owned())
             }
             Some(_) if self.lost > 0 => {
                 let ended = self.lost + self.seen.returned();
@@ -514,7 +386,7 @@ impl PhaseData {
 }
 
 /// Widens a pair of first and last instant.
-fn widen(span: &mut Option<(Nanos, Nanos)>, first: Nanos, last: Nanos) {
+pub(super) fn widen(span: &mut Option<(Nanos, Nanos)>, first: Nanos, last: Nanos) {
     *span = Some(match *span {
         Some((low, high)) => (low.min(first), high.max(last)),
         None => (first, last),

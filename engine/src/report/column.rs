@@ -2,7 +2,7 @@
 //!
 //! Percentiles are exact, so every value is kept until the end of the run; what a record costs decides how long a run can be. Spans are
 //! stored as 32-bit nanoseconds (up to 2.1 s) with longer ones beside, at 12 bytes instead of 8, and optional fields that no record
-//! has cost nothing. [`Rows`](super::collector::Rows) adds up the bill.
+//! has cost nothing. [`Rows`](super::rows::Rows) adds up the bill.
 
 use super::radix;
 
@@ -66,7 +66,28 @@ pub(super) struct Pool {
     large: Vec<u64>,
 }
 
+/// How far a pool was filled at some time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    small: usize,
+    large: usize,
+}
+
 impl Pool {
+    /// How far it is filled.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            small: self.small.len(),
+            large: self.large.len(),
+        }
+    }
+
+    /// Adds the values that another pool, not sorted yet, took in between two marks.
+    pub(super) fn append_between(&mut self, other: &Self, from: Mark, to: Mark) {
+        self.small.extend_from_slice(&other.small[from.small..to.small]);
+        self.large.extend_from_slice(&other.large[from.large..to.large]);
+    }
+
     pub(super) fn push(&mut self, value: u64) {
         match u32::try_from(value) {
             Ok(small) => self.small.push(small),

@@ -4,10 +4,12 @@
 //! these pieces, by their length. Rates are summed in fixed point, so that the sum is exactly zero again once all spans are over and does not
 //! depend on the order of the records.
 
-use super::collector::{PhaseData, Row};
+use super::collector::PhaseData;
 use super::distribution::{Distribution, Piece};
 use super::fields::Fields;
 use super::radix::{self, Number};
+use super::rows::Row;
+use super::slices::Cuts;
 use crate::record::ImageFacts;
 use crate::units::Nanos;
 
@@ -64,6 +66,16 @@ struct Edges {
     has_rates: bool,
 }
 
+/// A piece of time in which nothing changes.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    length: u64,
+    /// The sum of the rates, in fixed-point units.
+    rate: i128,
+    /// The number of spans, never 0.
+    requests: usize,
+}
+
 /// One end of a span.
 #[derive(Debug, Clone, Copy, Default)]
 struct Edge {
@@ -117,8 +129,8 @@ impl Edges {
         }
     }
 
-    /// Hands over every piece of time with a span in it: its length, the sum of the rates, and the number of spans.
-    fn sweep(mut self, mut piece: impl FnMut(u64, i128, usize)) {
+    /// Hands over every piece of time with a span in it, in order: its start, and what it is like.
+    fn sweep(mut self, mut piece: impl FnMut(u64, Stretch)) {
         radix::sort(&mut self.begins);
         radix::sort(&mut self.ends);
         let (begins, ends) = (self.begins, self.ends);
@@ -128,7 +140,14 @@ impl Edges {
         while let Some(end) = ends.get(ended) {
             let next = begins.get(begun).map_or(end.at, |begin| begin.at.min(end.at));
             if next > now && begun > ended {
-                piece(next - now, rate, begun - ended);
+                piece(
+                    now,
+                    Stretch {
+                        length: next - now,
+                        rate,
+                        requests: begun - ended,
+                    },
+                );
             }
             now = next;
             while let Some(edge) = ends.get(ended).filter(|edge| edge.at == now) {
@@ -143,6 +162,44 @@ impl Edges {
     }
 }
 
+impl Curve {
+    /// Whether anything is known of it.
+    fn is_known(self, edges: &Edges) -> bool {
+        match self.reading {
+            Reading::Requests => !edges.begins.is_empty(),
+            Reading::Tokens | Reading::TokensPerUser => edges.has_rates,
+        }
+    }
+
+    fn value(self, stretch: &Stretch) -> f64 {
+        match self.reading {
+            Reading::Requests => stretch.requests as f64,
+            Reading::Tokens => stretch.rate as f64 / UNITS,
+            Reading::TokensPerUser => stretch.rate as f64 / UNITS / stretch.requests as f64,
+        }
+    }
+
+    /// Statistics over the pieces of a window with a span in them.
+    fn over(self, mut pieces: Vec<Piece>, window: Nanos) -> Option<Distribution> {
+        let active: u64 = pieces.iter().map(|piece| piece.length).sum();
+        let idle = window.0.saturating_sub(active);
+        if self.over == Over::Window && idle > 0 {
+            pieces.push(Piece {
+                value: 0.0,
+                length: idle,
+            });
+        }
+        radix::sort(&mut pieces);
+        Distribution::over_time(&pieces)
+    }
+}
+
+fn gather(stage: Stage, phases: &[&PhaseData], images: &[ImageFacts]) -> Edges {
+    let mut edges = Edges::default();
+    phases.iter().for_each(|phase| edges.gather(stage, phase, images));
+    edges
+}
+
 /// The statistics of a curve over some phases whose windows have this union; `None` if nothing is known of it.
 pub(super) fn distribution(
     curve: Curve,
@@ -150,36 +207,86 @@ pub(super) fn distribution(
     images: &[ImageFacts],
     window: Nanos,
 ) -> Option<Distribution> {
-    let mut edges = Edges::default();
-    phases.iter().for_each(|phase| edges.gather(curve.stage, phase, images));
-    let is_known = match curve.reading {
-        Reading::Requests => !edges.begins.is_empty(),
-        Reading::Tokens | Reading::TokensPerUser => edges.has_rates,
-    };
-    if !is_known {
+    let edges = gather(curve.stage, phases, images);
+    if !curve.is_known(&edges) {
         return None;
     }
-    let mut pieces = match curve.reading {
+    let pieces = match curve.reading {
         Reading::Requests => by_requests(edges),
-        Reading::Tokens => by_rate(edges, |rate, _| rate),
-        Reading::TokensPerUser => by_rate(edges, |rate, requests| rate / requests as f64),
+        Reading::Tokens | Reading::TokensPerUser => {
+            let mut pieces = Vec::new();
+            edges.sweep(|_, stretch| {
+                pieces.push(Piece {
+                    value: curve.value(&stretch),
+                    length: stretch.length,
+                });
+            });
+            pieces
+        }
     };
-    let active: u64 = pieces.iter().map(|piece| piece.length).sum();
-    let idle = window.0.saturating_sub(active);
-    if curve.over == Over::Window && idle > 0 {
-        pieces.push(Piece {
-            value: 0.0,
-            length: idle,
-        });
+    curve.over(pieces, window)
+}
+
+/// The statistics of some curves of one stage over each slice, by curve and slice; `None` where nothing is known of it.
+///
+/// One sweep serves them all: it comes to the slices in turn, so that only one of them has its pieces in memory.
+pub(super) fn of_slices(
+    stage: Stage,
+    curves: &[Curve],
+    phases: &[&PhaseData],
+    images: &[ImageFacts],
+    cuts: &Cuts,
+) -> Vec<Vec<Option<Distribution>>> {
+    let edges = gather(stage, phases, images);
+    let known: Vec<bool> = curves.iter().map(|curve| curve.is_known(&edges)).collect();
+    // What is not known stays so. Of the others a slice without a piece has figures too: nothing went on.
+    let figures = |stretches: &[Stretch]| -> Vec<Option<Distribution>> {
+        let figure = |(curve, &known): (&Curve, &bool)| {
+            let piece = |stretch: &Stretch| Piece {
+                value: curve.value(stretch),
+                length: stretch.length,
+            };
+            known
+                .then(|| curve.over(stretches.iter().map(piece).collect(), cuts.length))
+                .flatten()
+        };
+        curves.iter().zip(&known).map(figure).collect()
+    };
+    let mut slices = vec![figures(&[]); cuts.count];
+    let (mut at, mut stretches) = (0, Vec::new());
+    edges.sweep(|from, stretch| {
+        let (mut from, to) = (from, from + stretch.length);
+        while from < to {
+            let slice = cuts.slice(Nanos(from));
+            if slice != at && !stretches.is_empty() {
+                slices[at] = figures(&stretches);
+                stretches.clear();
+            }
+            at = slice;
+            // Requests of the last slice may end after it.
+            if slice >= cuts.count {
+                return;
+            }
+            let end = to.min(cuts.start(slice + 1).0);
+            stretches.push(Stretch {
+                length: end - from,
+                ..stretch
+            });
+            from = end;
+        }
+    });
+    if !stretches.is_empty() {
+        slices[at] = figures(&stretches);
     }
-    radix::sort(&mut pieces);
-    Distribution::over_time(&pieces)
+    (0..curves.len())
+        .map(|curve| slices.iter_mut().map(|slice| slice[curve].take()).collect())
+        .collect()
 }
 
 /// All time with as many requests is one piece.
 fn by_requests(edges: Edges) -> Vec<Piece> {
     let mut lengths: Vec<u64> = Vec::new();
-    edges.sweep(|length, _, requests| {
+    edges.sweep(|_, Stretch { length, requests, .. }| {
         if lengths.len() <= requests {
             lengths.resize(requests + 1, 0);
         }
@@ -191,17 +298,6 @@ fn by_requests(edges: Edges) -> Vec<Piece> {
     };
     let pieces = lengths.into_iter().enumerate().map(piece);
     pieces.filter(|piece| piece.length > 0).collect()
-}
-
-fn by_rate(edges: Edges, value: impl Fn(f64, usize) -> f64) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    edges.sweep(|length, rate, requests| {
-        pieces.push(Piece {
-            value: value(rate as f64 / UNITS, requests),
-            length,
-        });
-    });
-    pieces
 }
 
 #[cfg(test)]
@@ -220,7 +316,7 @@ mod tests {
             has_rates: true,
         };
         let mut found = Vec::new();
-        edges.sweep(|length, rate, requests| found.push((length, rate, requests)));
+        edges.sweep(|_, stretch| found.push((stretch.length, stretch.rate, stretch.requests)));
         found
     }
 

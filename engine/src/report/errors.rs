@@ -79,8 +79,21 @@ pub(super) struct ErrorGroups {
 }
 
 impl ErrorGroups {
-    /// Counts the failure of one record.
-    pub(super) fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) {
+    /// Failures that have been counted already.
+    pub(super) fn of_counts(groups: Vec<ErrorCount>) -> Self {
+        Self {
+            groups,
+            known: HashMap::new(),
+        }
+    }
+
+    /// A group by its number.
+    pub(super) fn group(&self, number: usize) -> &ErrorCount {
+        &self.groups[number]
+    }
+
+    /// Counts the failure of one record; the number of its group.
+    pub(super) fn add(&mut self, record: &RequestRecord, errors: &[ErrorDetail]) -> usize {
         let groups = &mut self.groups;
         let group = *self.known.entry((record.core, record.error)).or_insert_with(|| {
             let fresh = ErrorCount::of_record(record, errors);
@@ -93,6 +106,7 @@ impl ErrorGroups {
                 })
         });
         groups[group].count += 1;
+        group
     }
 
     /// The failures of several phases: the most frequent first, equals by their text.

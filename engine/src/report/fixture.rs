@@ -108,6 +108,7 @@ pub(crate) fn plan() -> Plan {
             summary_json: true,
             records: true,
             raw: false,
+            trace: false,
             prefix: None,
             slice: None,
         },
@@ -163,6 +164,7 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
         },
         gaps: vec![4_000_000; 15],
         transcript: None,
+        trace: None,
     }
 }
 

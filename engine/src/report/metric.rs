@@ -2,9 +2,9 @@
 //!
 //! Tags, headers and units are those of the peer, so that its readers load our artifacts; `docs/metrics.md` says the same in prose.
 
-use super::collector::Row;
 use super::curve::{Curve, Over, Reading, Stage};
 use super::formula;
+use super::rows::Row;
 use super::totals::Totals;
 use crate::plan::Slo;
 use crate::record::{Better, Criterion, Family, Judge, RecordView};
@@ -146,6 +146,8 @@ pub struct Metric {
     pub(super) better: Better,
     /// The histogram that stands in for it in runs without records.
     pub(super) family: Option<Family>,
+    /// Whether slices of the run have it.
+    pub(super) in_slices: bool,
 }
 
 /// Console place of metrics without a number of their own: after those that have one.
@@ -167,6 +169,7 @@ impl Metric {
             per_record: matches!(kind, Kind::Record(_)),
             better: Better::Smaller,
             family: None,
+            in_slices: true,
         }
     }
 
@@ -231,6 +234,12 @@ impl Metric {
     /// Kept out of the per-record export, as in the peer.
     const fn summary_only(mut self) -> Self {
         self.per_record = false;
+        self
+    }
+
+    /// A figure of the run as a whole, as in the peer.
+    const fn not_in_slices(mut self) -> Self {
+        self.in_slices = false;
         self
     }
 
@@ -380,18 +389,18 @@ pub const METRICS: &[Metric] = &[
     Metric::curve("active_total_throughput", "Active Total Throughput", TokensPerSecond,
         Stage::PrefillOrDecode, Reading::Tokens, Over::Active),
 
-    Metric::new("credit_to_start_latency", "Credit-to-Start Latency", Milliseconds, Kind::IssueDelay),
+    Metric::new("credit_to_start_latency", "Credit-to-Start Latency", Milliseconds, Kind::IssueDelay).not_in_slices(),
     Metric::record("effective_latency", "Effective Latency (CO-aware)", Milliseconds, formula!(effective_latency))
         .effective(0).summary_only(),
     Metric::adjusted("adj_effective_latency", "Effective Latency (CO-aware) (error-adjusted)", "effective_latency").effective(1),
     Metric::scalar("e2e_normalized_interactivity_p75", "E2E Normalized Interactivity p75", TokensPerSecondPerUser,
-        |t| t.normalized_interactivity(75)),
+        |t| t.normalized_interactivity(75)).not_in_slices(),
     Metric::scalar("e2e_normalized_interactivity_p90", "E2E Normalized Interactivity p90", TokensPerSecondPerUser,
-        |t| t.normalized_interactivity(90)),
-    Metric::scalar("replay_sched_lag_p50", "Replay Schedule Lag p50", Milliseconds, |t| t.replay_lag_ms(50)),
-    Metric::scalar("replay_sched_lag_p90", "Replay Schedule Lag p90", Milliseconds, |t| t.replay_lag_ms(90)),
-    Metric::scalar("replay_sched_lag_p99", "Replay Schedule Lag p99", Milliseconds, |t| t.replay_lag_ms(99)),
-    Metric::scalar("replay_sched_degraded", "Replay Schedule Degraded", Count, |t| t.replay_is_degraded()),
+        |t| t.normalized_interactivity(90)).not_in_slices(),
+    Metric::scalar("replay_sched_lag_p50", "Replay Schedule Lag p50", Milliseconds, |t| t.replay_lag_ms(50)).not_in_slices(),
+    Metric::scalar("replay_sched_lag_p90", "Replay Schedule Lag p90", Milliseconds, |t| t.replay_lag_ms(90)).not_in_slices(),
+    Metric::scalar("replay_sched_lag_p99", "Replay Schedule Lag p99", Milliseconds, |t| t.replay_lag_ms(99)).not_in_slices(),
+    Metric::scalar("replay_sched_degraded", "Replay Schedule Degraded", Count, |t| t.replay_is_degraded()).not_in_slices(),
 ];
 
 /// The metric with this tag.

@@ -13,7 +13,10 @@ mod formula;
 mod levels;
 mod metric;
 mod radix;
+mod rows;
 mod scope;
+mod share;
+mod slices;
 mod table;
 mod totals;
 mod validity;
@@ -33,6 +36,7 @@ pub use levels::{Findings, Level};
 pub(crate) use metric::{Formula, Kind, judge};
 pub use metric::{Group, METRICS, Metric, Unit, metric};
 pub use scope::{Measured, ScopeReport, Value, Window};
+pub use slices::{Slice, Slices};
 pub use table::{DistributionRow, ScalarRow, Table};
 pub use validity::{ClientFigures, ClientReport, Finding, LATE, Spread, Verdict};
 
@@ -111,6 +115,8 @@ pub struct Report {
     pub phases: Vec<PhaseReport>,
     /// Where percentiles come from.
     pub percentiles: PercentileMode,
+    /// Figures of the slices of the run; `None` if none were asked for, and without records.
+    pub slices: Option<Slices>,
 }
 
 impl Report {

@@ -1,11 +1,9 @@
 //! The figures of one scope: one phase, all profiling phases, or all warmup phases.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use super::PercentileMode;
-use super::collector::{PhaseData, Row};
+use super::collector::PhaseData;
 use super::column::Pool;
 use super::curve;
 use super::distribution::Distribution;
@@ -15,6 +13,8 @@ use super::metric::{
     E2E_NORMALIZED_LATENCY, Formula, Kind, METRICS, Metric, OSL_MISMATCH, SCHEDULE_OFFSET, USAGE_DISCREPANCY,
 };
 use super::radix;
+use super::rows::Row;
+use super::share;
 use super::totals::Totals;
 use crate::clock::WallAnchor;
 use crate::coordinator::Tally;
@@ -38,6 +38,21 @@ pub struct Measured {
     pub metric: &'static Metric,
     /// How much.
     pub value: Value,
+}
+
+impl Measured {
+    /// Statistics of a metric in its internal unit.
+    pub(super) fn of_distribution(metric: &'static Metric, distribution: Distribution) -> Self {
+        Self {
+            metric,
+            value: Value::Distribution(Box::new(distribution.scaled(metric.unit.divisor()))),
+        }
+    }
+}
+
+/// Puts figures into the order of [`METRICS`].
+pub(super) fn sort(measured: &mut [Measured]) {
+    measured.sort_by_key(|m| METRICS.iter().position(|metric| metric.tag == m.metric.tag));
 }
 
 /// When a scope was observed, in wall-clock nanoseconds since the Unix epoch.
@@ -103,12 +118,34 @@ impl ScopeReport {
 }
 
 /// What is the same for all scopes of a run.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) anchor: WallAnchor,
     pub(super) streaming: bool,
     pub(super) mode: PercentileMode,
     pub(super) images: &'a [ImageFacts],
     pub(super) slos: &'a [Slo],
+    pub(super) reach: Reach,
+}
+
+/// How far a scope reaches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Over whole phases.
+    Phases,
+    /// Over the requests that started in one slice of the run. What was going on at once is not known from these alone.
+    Slice,
+}
+
+impl Context<'_> {
+    /// Whether there may be a figure of this metric.
+    pub(super) fn applies(&self, metric: &Metric) -> bool {
+        let of_scope = match self.reach {
+            Reach::Phases => true,
+            Reach::Slice => metric.in_slices && !matches!(metric.kind, Kind::Curve(_)),
+        };
+        of_scope && (self.streaming || !metric.streaming_only)
+    }
 }
 
 /// A scope under computation.
@@ -145,11 +182,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         turn: Mutex::new(()),
     };
     let histograms = merged_histograms(phases);
-    let applicable = || {
-        METRICS
-            .iter()
-            .filter(|metric| context.streaming || !metric.streaming_only)
-    };
+    let applicable = || METRICS.iter().filter(|metric| context.applies(metric));
     let mut measured = match context.mode {
         PercentileMode::Exact => scope.distributions(applicable()),
         PercentileMode::Histogram => from_histograms(applicable(), histograms.as_ref()),
@@ -174,7 +207,7 @@ pub(super) fn compute(context: &Context<'_>, phases: &[&PhaseData]) -> ScopeRepo
         })
         .collect();
     measured.extend(scalars);
-    measured.sort_by_key(|m| METRICS.iter().position(|metric| metric.tag == m.metric.tag));
+    sort(&mut measured);
     ScopeReport {
         window: window(context, phases),
         counts,
@@ -218,10 +251,7 @@ fn from_histograms(
     metrics
         .filter_map(|metric| {
             let distribution = Distribution::of_histogram(histograms.family(metric.family?))?;
-            Some(Measured {
-                metric,
-                value: Value::Distribution(Box::new(distribution.scaled(metric.unit.divisor()))),
-            })
+            Some(Measured::of_distribution(metric, distribution))
         })
         .collect()
 }
@@ -246,9 +276,6 @@ pub(super) fn union_length(mut windows: Vec<(Nanos, Nanos)>) -> Nanos {
         length + fresh
     })
 }
-
-/// Rows from which sorting in parallel pays for the threads.
-const PARALLEL_FROM: usize = 50_000;
 
 impl Scope<'_> {
     fn rows(&self) -> usize {
@@ -278,38 +305,15 @@ impl Scope<'_> {
         Distribution::of_sorted(values.len(), |at| values[at])
     }
 
-    /// Distributions of all metrics. The load is over, so all processors are free; a thread holds one metric's values at a time, 16 bytes
-    /// per record. Curves hold up to 128 bytes per record, so they take turns.
+    /// Distributions of all metrics. A thread holds one metric's values at a time, 16 bytes per record. Curves hold up to 128 bytes per record, so
+    /// they take turns.
     fn distributions(&self, metrics: impl Iterator<Item = &'static Metric>) -> Vec<Measured> {
         let metrics: Vec<&'static Metric> = metrics.collect();
-        let threads = match self.rows() {
-            rows if rows < PARALLEL_FROM => 1,
-            _ => thread::available_parallelism().map_or(1, usize::from).min(16),
-        };
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut measured = Vec::new();
-            // Relaxed: the counter hands out positions and guards no other memory; the scope's join publishes the results.
-            while let Some(&metric) = metrics.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Some(distribution) = self.distribution(metric) {
-                    measured.push(Measured {
-                        metric,
-                        value: Value::Distribution(Box::new(distribution.scaled(metric.unit.divisor()))),
-                    });
-                }
-            }
-            measured
-        };
-        if threads == 1 {
-            return work();
-        }
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers
-                .into_iter()
-                .flat_map(|worker| worker.join().expect("computing statistics does not panic"))
-                .collect()
-        })
+        let measured = share::among_threads(&metrics, self.rows(), |metric| {
+            let distribution = self.distribution(metric)?;
+            Some(Measured::of_distribution(metric, distribution))
+        });
+        measured.into_iter().flatten().collect()
     }
 
     /// Statistics of one metric in internal units; `None` for scalars and for metrics without values.

@@ -3,6 +3,7 @@
 mod counts;
 mod curves;
 mod goodput;
+mod slices;
 
 use proptest::prelude::*;
 

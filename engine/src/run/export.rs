@@ -216,6 +216,7 @@ mod tests {
     use super::*;
     use crate::id::CoreId;
     use crate::journal::{BlockWriter, Journal};
+    use crate::record::Attachments;
     use crate::report::RunEnd;
     use crate::report::fixture::{BASELINE, anchor, plan, success};
 
@@ -236,7 +237,7 @@ mod tests {
                 core: CoreId(core),
                 ..success(BASELINE, sequence)
             };
-            writers[usize::from(core)].append(&record, std::iter::empty(), None);
+            writers[usize::from(core)].append(&record, std::iter::empty(), Attachments::default());
         }
         writers.iter_mut().for_each(BlockWriter::flush);
         let closed = journal.finish();

@@ -104,6 +104,7 @@ pub(super) fn stop_word(reason: StopReason) -> &'static str {
         StopReason::Requests => "requests",
         StopReason::Duration => "duration",
         StopReason::Adaptive => "adaptive",
+        StopReason::Stalled => "stalled",
         StopReason::Interrupted => "interrupted",
     }
 }

@@ -27,6 +27,17 @@ pub struct LivePhase {
     pub tally: Tally,
     /// It sends no more and waits for its requests in flight.
     pub draining: bool,
+    /// It has shown no sign of life for long.
+    pub silent: Option<LiveSilence>,
+}
+
+/// A phase without a sign of life, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveSilence {
+    /// Nothing was sent and no byte came for so long.
+    pub lasts: Nanos,
+    /// Age of the oldest request of the phase in flight.
+    pub oldest_request: Option<Nanos>,
 }
 
 /// Looks at a run. Takes no lock that a core could want.
@@ -49,6 +60,10 @@ pub(super) fn snapshot(
                 elapsed: now.since(open.start),
                 tally: tally(exchange, open.phase),
                 draining: open.draining,
+                silent: open.silent.map(|spell| LiveSilence {
+                    lasts: now.since(spell.since),
+                    oldest_request: spell.oldest.map(|start| now.since(start)),
+                }),
             })
             .collect(),
     }

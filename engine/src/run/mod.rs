@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use address::Addresses;
 pub use forecast::{Bound, Forecast, PhaseForecast, Requests, forecast};
-pub use live::{LivePhase, LiveSnapshot};
+pub use live::{LivePhase, LiveSilence, LiveSnapshot};
 use notes::Note;
 pub use preview::{HostPreview, Preview, preview};
 pub use recover::{RecoverError, RecoverOptions, Recovered, recover};
@@ -42,8 +42,8 @@ pub use recover::{RecoverError, RecoverOptions, Recovered, recover};
 use crate::artifact::{self, ArtifactDirectory, ArtifactError};
 use crate::clock::{self, WallAnchor};
 use crate::control::{HookError, NotReady};
-pub use crate::coordinator::DRAIN_STALL_TIMEOUT;
 use crate::coordinator::LiveBoard;
+pub use crate::coordinator::{DRAIN_STALL_TIMEOUT, STALL_TIMEOUT};
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, JournalError};
 use crate::plan::Plan;
@@ -84,6 +84,8 @@ pub struct RunOptions {
     pub pacing: Pacing,
     /// While a phase without a grace period drains, a request that has received nothing for this long is cut.
     pub drain_stall_timeout: Nanos,
+    /// A phase that has sent nothing and received no byte for this long, and cannot go on by itself, ends the run. [`Nanos::MAX`]: never.
+    pub stall_timeout: Nanos,
     /// Ends the run early when raised.
     pub interrupt: Arc<Interrupt>,
 }

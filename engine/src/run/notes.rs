@@ -144,6 +144,7 @@ impl Ended {
             StopReason::Requests,
             StopReason::Duration,
             StopReason::Adaptive,
+            StopReason::Stalled,
             StopReason::Interrupted,
         ];
         let known = |reason: &StopReason| stop_word(*reason) == self.stop_reason;
@@ -195,6 +196,7 @@ mod tests {
             (StopReason::Requests, false),
             (StopReason::Duration, true),
             (StopReason::Adaptive, false),
+            (StopReason::Stalled, true),
             (StopReason::Interrupted, true),
         ] {
             let before = PhaseSummary {

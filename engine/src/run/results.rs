@@ -6,13 +6,13 @@ use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts, raw};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
-use crate::coordinator::{CoordinatorReport, UnsentArrivals};
+use crate::coordinator::{CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
 use crate::id::PhaseId;
 use crate::journal::{Closed, Reader};
 use crate::plan::{PhasePlan, Plan};
 use crate::reactor::CoreReport;
 use crate::record::CoreWindow;
-use crate::report::{ClientNotes, Collector, Level, RunEnd, ScopeReport};
+use crate::report::{ClientNotes, Collector, Level, RunEnd, ScopeReport, Slices};
 use crate::units::Nanos;
 
 /// Turns what the threads left into artifacts. Whatever fails on the way is told and does not stop the rest: nothing measured is dropped.
@@ -82,12 +82,8 @@ pub(super) fn write(
     }
     let records_lost = !lost.is_empty();
 
-    let reasons: Vec<String> = ended
-        .coordinator
-        .outcome
-        .failure
-        .iter()
-        .cloned()
+    let reasons: Vec<String> = failure(plan, &ended.coordinator)
+        .into_iter()
         .chain(problems)
         .chain(lost)
         .collect();
@@ -101,6 +97,7 @@ pub(super) fn write(
     };
     let report = collector.finish(&ended.coordinator.phases, &end);
     warnings.extend(report.aggregate.levels.iter().filter_map(Level::warning));
+    warnings.extend(report.slices.as_ref().and_then(Slices::warning));
     // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
     if failure.is_none() && signal.is_none() && threshold_missed.is_none() {
         failure = in_vain(&report.aggregate);
@@ -151,6 +148,22 @@ pub(super) fn write(
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         warnings,
     }
+}
+
+/// Why the phases did not do what they were asked to. Of a stall also where: the machine knows no servers.
+fn failure(plan: &Plan, coordinator: &CoordinatorReport) -> Option<String> {
+    let mut line = coordinator.outcome.failure.clone()?;
+    let stalled = |summary: &PhaseSummary| summary.stop_reason == StopReason::Stalled;
+    if coordinator.phases.iter().any(stalled) {
+        let servers: Vec<&str> = plan
+            .endpoint
+            .targets
+            .iter()
+            .map(|target| target.origin.as_str())
+            .collect();
+        line.push_str(&format!("; server {}", servers.join(", ")));
+    }
+    Some(line)
 }
 
 /// What the cores and the coordinator noted about the client over a phase that ended.

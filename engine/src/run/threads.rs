@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::hooks::{ControlThread, HookReports, Hooks};
 use super::telemetry::{Observed, Observers};
 use super::{Host, RunError, RunOptions};
-use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, gate_capacity};
+use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, MachineSettings, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
+use crate::http::Wanted;
 use crate::id::CoreId;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
@@ -87,7 +88,11 @@ impl Load {
             port,
             Arc::clone(board),
             Arc::clone(&options.interrupt),
-            options.drain_stall_timeout,
+            MachineSettings {
+                drain_stall_timeout: options.drain_stall_timeout,
+                stall_timeout: options.stall_timeout,
+                seed: plan.seed,
+            },
         );
         let (finished, done) = channel();
         let coordinator = spawn("ringload-coordinator".into(), move || {
@@ -165,7 +170,10 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
             kind: plan.endpoint.kind,
-            keep_raw: plan.artifacts.raw,
+            wanted: Wanted {
+                bodies: plan.artifacts.raw,
+                heads: plan.artifacts.trace,
+            },
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),
             pacing: host.profiles,

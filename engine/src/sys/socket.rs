@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An address in the kernel's layout, for connect requests that outlive the call that made them.
@@ -52,6 +52,11 @@ impl KernelAddress {
         }
     }
 
+    /// The address itself.
+    pub(crate) fn address(&self) -> SocketAddr {
+        address_in(&self.storage).expect("it was made of an address of one of the two families")
+    }
+
     /// Pointer and length, valid while `self` stays in place.
     pub(super) fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         ((&raw const self.storage).cast(), self.length)
@@ -65,6 +70,36 @@ impl KernelAddress {
     fn family(&self) -> libc::c_int {
         libc::c_int::from(self.storage.ss_family)
     }
+}
+
+/// What the kernel's layout holds: `None` if it is neither IPv4 nor IPv6.
+fn address_in(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let at = &raw const *storage;
+    match libc::c_int::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it holds this type, which is plain data and smaller than the storage.
+            let v4 = unsafe { at.cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { at.cast::<libc::sockaddr_in6>().read() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddr::new(ip.into(), u16::from_be(v6.sin6_port)))
+        }
+        _ => None,
+    }
+}
+
+/// The own address of a connected socket, `None` if the kernel does not tell.
+pub(crate) fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to a live value of that size.
+    let done = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut storage).cast(), &raw mut length) };
+    (done == 0).then(|| address_in(&storage)).flatten()
 }
 
 /// A non-blocking stream socket for `address`, with Nagle's algorithm off.

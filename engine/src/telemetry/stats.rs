@@ -5,13 +5,11 @@ use super::exposition::{FamilyKind, Labels};
 use super::history::{FamilyHistory, History, SeriesHistory};
 use super::span::Span;
 use super::unit;
+use crate::plan::SLICES_MAX;
 use crate::units::Nanos;
 
 /// The percentiles of every figure, as elsewhere in the artifacts.
 pub const PERCENTILES: [u8; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 99];
-
-/// More slices of one series than this are nobody's reading.
-const SLICES_MAX: usize = 10_000;
 
 /// What a family came to.
 #[derive(Debug, Clone)]
@@ -197,7 +195,7 @@ fn cut(history: &History, spans: &[Span], length: Nanos) -> Vec<Piece> {
     for span in spans {
         let mut start = span.start;
         while start < span.end {
-            if pieces.len() == SLICES_MAX {
+            if pieces.len() as u64 == SLICES_MAX {
                 return Vec::new();
             }
             let wanted = start + length;

@@ -72,6 +72,7 @@ pub(super) static FLAGS: &[Flag] = &[
         .aka(&["profile-export-file"]),
     Flag::value("export-level", "WORD", Output, Special, "summary, records: also a line for each request, or raw: also every byte of every answer [default: records]")
         .aka(&["profile-export-level"]),
+    Flag::switch("export-http-trace", Output, Benchmark("artifacts.trace"), "Say in each line of the records how its request went over the wire"),
     Flag::value("ui", "WORD", Output, Special, "Progress on standard error: simple or none; dashboard is shown as simple [default: simple]")
         .aka(&["ui-type"]),
     Flag::values("goodput", "METRIC:LIMIT", Output, Special, "Thresholds of a good request, such as time_to_first_token:200 (milliseconds)")
@@ -83,8 +84,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::values("gpu-telemetry", "URL", Output, Special, "Address of a DCGM exporter, repeatable [default: ports 9400 and 9401 of localhost]"),
     Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
-    Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices that server metrics have figures of [default: none]"),
-    Flag::switch("export-http-trace", Unlisted, Benchmark("artifacts.trace"), "Traces of HTTP"),
+    Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices of the run that have figures of their own [default: none]"),
     Flag::switch("show-trace-timing", Unlisted, Benchmark("artifacts.show_trace_timing"), "Times of traces"),
     Flag::switch("export-outputs-json", Unlisted, Benchmark("artifacts.export_outputs_json"), "Answers as JSON"),
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
@@ -239,7 +239,12 @@ impl Overlay<'_> {
                     );
                 }
             };
-            self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
+            let traced = self.get("export-http-trace").and_then(Given::is_on) == Some(true);
+            let why = "traces stand in the lines of requests, which level summary has none of";
+            let is_excluded = traced && records == "false" && self.exclude("export-http-trace", "export-level", why);
+            if !is_excluded {
+                self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
+            }
             if level == "raw" {
                 self.put(&keys("artifacts.raw"), &given.scalar("true"), given.at);
             }

@@ -78,7 +78,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {rtfx: 5}\n",
-        "  artifacts: {trace: true}\n",
+        "  artifacts: {show_trace_timing: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
         "  tokenizer: gpt2\n",
@@ -94,7 +94,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {}\n",
-        "  artifacts: {raw: false, trace: off, user_files: []}\n",
+        "  artifacts: {raw: false, show_trace_timing: off, user_files: []}\n",
         "  server_metrics: false\n",
         "  server_metrics: {enabled: no, urls: [a]}\n",
         "  gpuTelemetry: null\n",
@@ -403,7 +403,9 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             summary: Some(true),
             records: Some(false),
             slice_duration_s: None,
+            slice_at: None,
             raw: None,
+            trace: None,
         }
     );
     for (bad, words) in [
@@ -417,7 +419,15 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         ("summary: [json, csv]", "found `csv`"),
         ("records: maybe", "[jsonl] or false"),
         ("raw: maybe", "true or false"),
-        ("records: false, raw: true", "are kept with the records"),
+        (
+            "records: false, raw: true",
+            "requests and answers are kept with the records",
+        ),
+        ("trace: 1.5", "true or false"),
+        (
+            "records: false, trace: true",
+            "traces of requests are kept with the records",
+        ),
         ("slice_duration: 0", "a duration above 0"),
     ] {
         let found = mistakes(&artifacts(bad));

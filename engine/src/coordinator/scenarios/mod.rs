@@ -8,6 +8,7 @@ mod limits;
 mod profiler;
 mod rates;
 mod seamless;
+mod stall;
 
 use super::simulation::{Finished, HookScript, ms};
 

@@ -32,6 +32,8 @@ pub(super) use plans::{ms, profiling, warmup};
 const QUEUE_CAPACITY: usize = 16;
 /// Entries of the simulated dataset; odd and small, so that it wraps.
 const DATASET_ENTRIES: u32 = 7;
+/// Later than anything that happens.
+const NEVER: Nanos = Nanos(u64::MAX / 2);
 /// A run that takes more steps than this is taken for stuck.
 const MOST_STEPS: usize = 200_000;
 
@@ -55,7 +57,7 @@ pub(super) struct HookScript {
     pub(super) succeeds: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct InFlight {
     phase: PhaseId,
     sequence: u64,
@@ -66,6 +68,13 @@ struct InFlight {
     content: Nanos,
     end: Nanos,
     ending: Ending,
+}
+
+impl InFlight {
+    /// No byte of an answer ever comes, although a cancellation may end it.
+    fn hangs(&self) -> bool {
+        (NEVER..Nanos::MAX).contains(&self.content) || self.end == Nanos::MAX
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -462,7 +471,7 @@ impl World {
             Reply::Stream(first, span) => (first, span, Ending::Success),
             Reply::Failure(span) => (span, span, Ending::Failure),
             // Without content it is in prefill until something ends it; never is not now.
-            Reply::Hang => (Nanos(u64::MAX / 2), Nanos::MAX, Ending::Truncated),
+            Reply::Hang => (NEVER, Nanos::MAX, Ending::Truncated),
         };
         let (span, ending) = match cancel_after {
             Some(delay) if delay < span => (delay, Ending::Cancelled),

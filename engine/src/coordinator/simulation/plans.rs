@@ -65,6 +65,12 @@ impl PhasePlan {
         self
     }
 
+    /// A drain that nothing but the answers ends.
+    pub(in crate::coordinator) fn grace_inf(mut self) -> Self {
+        self.drain = DrainRule::Unbounded;
+        self
+    }
+
     pub(in crate::coordinator) fn seamless(mut self) -> Self {
         self.seamless = true;
         self

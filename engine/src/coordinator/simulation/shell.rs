@@ -5,9 +5,13 @@ use super::{Ending, Entry, HookScript, InFlight, QUEUE_CAPACITY, World, ms};
 use crate::coordinator::adaptive::Window;
 use crate::coordinator::event::{Action, Event, HookCall};
 use crate::coordinator::pacer::Pacer;
+use crate::coordinator::silence::Signs;
 use crate::id::PhaseId;
 use crate::plan::{AdaptivePlan, Arrival, Gaps};
 use crate::units::Nanos;
+
+/// More than counts and answers are late in any test that looks at stalls.
+const LAG_MAX: Nanos = ms(400);
 
 /// Arrivals that a stepped rate has until an instant.
 fn integral(paces: &[(Nanos, f64)], until: Nanos) -> f64 {
@@ -93,6 +97,24 @@ impl World {
                     request.phase == phase && request.end == Nanos::MAX && request.start <= silent_since
                 });
             }
+            Action::CutStalled { phase, .. } => {
+                let streams = |request: &&InFlight| !request.hangs() && self.now.since(request.start) > LAG_MAX;
+                let mut own = self.in_flight.iter().filter(|request| request.phase == phase);
+                assert_eq!(own.find(streams), None, "phase {phase:?} was alive");
+                self.cut(|request| request.phase == phase);
+            }
+            Action::LookForSigns { phase, .. } => {
+                let signs = self.signs(phase);
+                let at = self.now + (self.progress_delay)();
+                self.post(at, Event::SignsSeen { phase, signs });
+            }
+            Action::IsSilent { phase, .. } | Action::GoesOn { phase } => {
+                let world = &self.phases[phase.index()];
+                assert!(
+                    world.pacer.is_some() && world.ended.is_none(),
+                    "word of phase {phase:?} which is not open"
+                );
+            }
             Action::CallHook(call) => {
                 assert_eq!(self.hook_under_way, None, "{call:?} while another call is under way");
                 let starts = call == HookCall::ProfilerStart;
@@ -127,6 +149,17 @@ impl World {
                 world.ended = Some(summary);
             }
             Action::RunEnded => self.run_ended = true,
+        }
+    }
+
+    /// What the cores know of a phase: a request that will be answered streams all the time, and one that hangs is silent from its start.
+    fn signs(&self, phase: PhaseId) -> Signs {
+        let own = || self.in_flight.iter().filter(|request| request.phase == phase);
+        let last_byte = |request: &InFlight| if request.hangs() { request.start } else { self.now };
+        Signs {
+            last_byte: own().map(last_byte).max(),
+            oldest: own().map(|request| request.start).min(),
+            more_is_due: self.phases[phase.index()].more_is_due(self.now),
         }
     }
 

@@ -277,9 +277,10 @@ impl ResponseReader {
             let Some(head) = Head::parse(&bytes[at..end], &mut self.head_progress)? else {
                 break;
             };
+            let whole = &bytes[at..at + head.len];
             at += head.len;
             self.head_progress = HeadProgress::default();
-            if self.take_head(head, pool)? {
+            if self.take_head(head, whole, pool)? {
                 feed.head_completed = true;
                 return Ok(at);
             }
@@ -295,8 +296,8 @@ impl ResponseReader {
         MAX_HEAD_BYTES - self.interim_bytes as usize
     }
 
-    /// Takes a head; answers whether it is the final one.
-    fn take_head(&mut self, head: Head<'_>, pool: &mut ScratchPool) -> Result<bool, HttpError> {
+    /// Takes a head, which is these bytes; answers whether it is the final one.
+    fn take_head(&mut self, head: Head<'_>, bytes: &[u8], pool: &mut ScratchPool) -> Result<bool, HttpError> {
         if head.len > self.head_room() {
             return Err(HttpError::HeadTooLarge);
         }
@@ -308,8 +309,8 @@ impl ResponseReader {
             self.interim_bytes += head.len as u32;
             return Ok(false);
         }
-        if let (Some(tap), Some(kind)) = (pool.tap(), head.content_type) {
-            tap.content_type.extend_from_slice(kind);
+        if let Some(tap) = pool.tap() {
+            tap.note_head(bytes, head.content_type);
         }
         self.status = head.status;
         self.keep_alive = head.keep_alive;
@@ -364,7 +365,7 @@ impl ResponseReader {
                 .saturating_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
             if !payload.is_empty() {
                 if let Some(tap) = pool.tap() {
-                    tap.payload.extend_from_slice(payload);
+                    tap.note_payload(payload);
                 }
                 self.take_payload(payload, pool, feed)?;
             }

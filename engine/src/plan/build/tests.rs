@@ -2,6 +2,7 @@
 
 mod checks;
 mod datasets;
+mod slices;
 mod telemetry;
 
 use super::*;

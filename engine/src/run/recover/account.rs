@@ -19,6 +19,7 @@ pub(super) struct Account<'a> {
     pub(super) found: &'a Found,
     /// The answers are there, and what it takes to write them out is not.
     pub(super) raw_is_lost: bool,
+    pub(super) traces_are_lost: bool,
 }
 
 impl Account<'_> {
@@ -68,6 +69,9 @@ impl Account<'_> {
         lines.push(
             "not in the journal, and so not recovered: server and GPU metrics, control calls, the client's verdict, controller logs".to_owned(),
         );
+        if self.traces_are_lost {
+            lines.push("trace_data is not written: the heads of the requests are not in the journal".to_owned());
+        }
         if self.raw_is_lost {
             lines.push(
                 "raw requests and answers are not written: the config has credentials, which the journal has not, so they could not be masked".to_owned(),

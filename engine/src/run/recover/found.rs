@@ -114,7 +114,8 @@ impl Found {
     pub(super) fn is_over(&self) -> bool {
         let ended = |phase: &PhaseFound| {
             let summary = phase.summary.as_ref();
-            summary.is_some_and(|summary| summary.stop_reason != StopReason::Interrupted)
+            let early = |reason| matches!(reason, StopReason::Interrupted | StopReason::Stalled);
+            summary.is_some_and(|summary| !early(summary.stop_reason))
         };
         self.load_ended && self.phases.iter().all(ended)
     }

@@ -86,6 +86,7 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
         salvage: &salvage,
         found: &found,
         raw_is_lost: plan.artifacts.raw && !has_bodies,
+        traces_are_lost: std::mem::take(&mut plan.artifacts.trace),
     };
     plan.artifacts.raw &= has_bodies;
     let lines = account.lines(&plan, &path);

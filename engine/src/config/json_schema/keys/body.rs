@@ -303,12 +303,17 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
     (
         "slice_duration",
         Duration(POSITIVE),
-        "Length of the slices that server metrics have figures of.",
+        "Length of the slices of the run that have figures of their own.",
     ),
     (
         "raw",
         Boolean,
         "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
+    ),
+    (
+        "trace",
+        Boolean,
+        "Whether each line of the records says how its request went over the wire.",
     ),
 ];
 
