@@ -35,9 +35,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#figures[@]} -gt 0 ] || figures=(P1 P2 P3 P4 P7 P9)
-load_ms=2000 paced_s=10 paced_tokens=32 records=100000
+load_ms=2000 paced_s=10 paced_tokens=32 records=100000 scheduled=1000000
 if [ $smoke = 1 ]; then
-    repeats=1 load_ms=300 paced_s=1 paced_tokens=8 records=5000
+    repeats=1 load_ms=300 paced_s=1 paced_tokens=8 records=5000 scheduled=5000
 fi
 build
 
@@ -142,6 +142,16 @@ paced() {
 P7() {
     echo "P7: from exec to the first request at the server, 1,000 prompts of 512 tokens; target 100 ms"
     edges exec_to_first_request_ms startup.yaml
+    echo "P7: the same, a schedule of $scheduled entries in a file, of which every second is late by more than its neighbour; target 1,000 ms"
+    export TRACE=$work/trace.jsonl
+    awk -v entries=$scheduled 'BEGIN {
+        for (entry = 0; entry < entries; entry++) {
+            timestamp = (entry % 2 ? entry - 1 : entry + 1) / 8
+            printf "{\"timestamp\": %.3f, \"text\": \"request %d of a trace\", \"output_length\": 16}\n", timestamp, entry
+        }
+    }' >"$TRACE"
+    edges exec_to_first_request_ms schedule.yaml
+    rm "$TRACE"
     export REQUESTS=$records STREAMING
     for STREAMING in false true; do
         echo "P7: from the last response to exit, $records records, streaming $STREAMING; target 200 ms"
@@ -156,6 +166,8 @@ edges() {
     shift 2
     rm -f "$work/edges"
     for ((repeat = 0; repeat < repeats; repeat++)); do
+        # To remove the files of the run before would count as start.
+        rm -rf "$work/artifacts"
         start_server --fast "$@"
         ringload "$config" 1
         measured ringload "$work/edges" --edges -- "${command[@]}"

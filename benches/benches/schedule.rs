@@ -15,7 +15,7 @@ use std::time::Instant;
 use ringload_benches::harness;
 use ringload_engine::config;
 use ringload_engine::coordinator::{ImageCursor, Pacer};
-use ringload_engine::dataset::{DEFAULT_BLOCK_SIZE, FileFormat, FileOptions, read_file};
+use ringload_engine::dataset::{DEFAULT_BLOCK_SIZE, FileFormat, FileOptions, load_file, read_bytes};
 use ringload_engine::plan::{Arrival, BuildOptions, ScheduledStart, build};
 use ringload_engine::units::Nanos;
 
@@ -63,7 +63,9 @@ fn main() {
         block_size: DEFAULT_BLOCK_SIZE,
     };
     let begin = Instant::now();
-    drop(read_file(&path, options).expect("the file has no mistake"));
+    let bytes = load_file(&path).expect("the file can be read");
+    drop(read_bytes(&bytes, options).expect("the file has no mistake"));
+    drop(bytes);
     let read = begin.elapsed();
 
     let before = status_kib("VmRSS");

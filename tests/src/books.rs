@@ -219,7 +219,7 @@ fn body_lengths(run: &Run) -> HashMap<(String, u64), (u64, bool)> {
     assert_eq!(listed.len(), conversations.count() as usize);
     let mut lengths = HashMap::new();
     for (conversation, shown) in (0..).zip(listed) {
-        let id = conversations.id(conversation);
+        let id = conversations.id(conversation).into_owned();
         assert_eq!(shown["session_id"], id);
         let turns =
             &images[conversations.images(conversation).start as usize..conversations.images(conversation).end as usize];

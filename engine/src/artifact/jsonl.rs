@@ -108,7 +108,7 @@ impl RecordLines {
         });
         let images = plan.requests.entries.iter().map(|entry| {
             let mut conversation = Vec::new();
-            push_text(&mut conversation, plan.requests.conversations.id(entry.conversation));
+            push_text(&mut conversation, &plan.requests.conversations.id(entry.conversation));
             push(&mut conversation, &format!(r#","turn_index":{}"#, entry.turn));
             Image {
                 facts: ImageFacts::of(entry),

@@ -41,6 +41,7 @@ mod schema;
 mod secret;
 mod secrets;
 mod server_preset;
+mod shown;
 mod slos;
 mod source;
 mod span;

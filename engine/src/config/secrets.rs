@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::secret::{REDACTED, is_credential_header, is_credential_name, is_secret_url, masked};
+use super::secret::{REDACTED, is_credential_header, is_credential_name, is_secret_url};
 use super::tree::{Node, Style, Value};
 use super::url::percent_decode;
 use super::{base64::base64, scalar};
@@ -88,14 +88,7 @@ impl Secrets {
         merged(occurrences.collect())
     }
 
-    /// A body of a request without credentials, those of its keys included.
-    pub fn redact_body(&self, body: Json) -> Json {
-        let mut body = masked(body);
-        self.redact_json(&mut body);
-        body
-    }
-
-    /// The same for every text in a value, names of fields left as they are.
+    /// A value without any of them in its texts, names of fields left as they are.
     pub fn redact_json(&self, value: &mut Json) {
         match value {
             Json::String(text) => {

@@ -16,11 +16,11 @@ mod synthetic;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
-pub use conversation::{Conversation, Turn, Written};
+pub use conversation::{Conversation, ConversationIds, Turn, Written};
 pub use delay::DelayDistribution;
 pub use file::{
-    Content, FileContents, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session,
-    read_bytes, read_file, read_records,
+    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, Turns, load_file,
+    read_bytes, read_records, sha256,
 };
 pub use length::LengthDistribution;
 pub use rankings::SyntheticRankings;

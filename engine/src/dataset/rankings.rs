@@ -40,16 +40,11 @@ impl SyntheticRankings {
         })
     }
 
-    /// The identity of a request's conversation.
-    pub fn conversation_id(&self, entry: u32) -> String {
-        Texts::new(*self).query.conversation_id(entry)
-    }
-
     /// The requests, each a conversation of one turn, made one by one.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + use<> {
+    pub fn conversations(&self) -> impl Iterator<Item = Conversation<'static>> + use<> {
         self.conversations_in(0..self.entries)
     }
 
@@ -57,7 +52,7 @@ impl SyntheticRankings {
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation> + use<> {
+    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation<'static>> + use<> {
         let mut texts = Texts::new(*self);
         entries.map(move |entry| {
             let passages = texts.passages(entry);
@@ -70,9 +65,9 @@ impl SyntheticRankings {
                 ..Written::default()
             };
             Conversation {
-                id: texts.query.conversation_id(entry),
+                id: None,
                 turns: vec![Turn {
-                    text: texts.query.text(texts.query.size(entry)),
+                    text: texts.query.text(texts.query.size(entry)).into(),
                     written: Some(Box::new(written)),
                     ..Turn::default()
                 }],
@@ -135,7 +130,7 @@ mod tests {
         text.split(' ').count() as u64
     }
 
-    fn passages(conversation: &Conversation) -> &[String] {
+    fn passages<'a>(conversation: &'a Conversation<'_>) -> &'a [String] {
         &conversation.turns[0]
             .written
             .as_deref()

@@ -86,16 +86,11 @@ impl Synthetic {
         (0..self.entries).map(move |entry| prompts.turns(entry))
     }
 
-    /// The identity of a conversation.
-    pub fn conversation_id(&self, entry: u32) -> String {
-        TurnPrompts::new(*self).of(0).conversation_id(entry)
-    }
-
     /// The conversations, made one by one.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations(&self) -> impl Iterator<Item = Conversation> + use<> {
+    pub fn conversations(&self) -> impl Iterator<Item = Conversation<'static>> + use<> {
         self.conversations_in(0..self.entries)
     }
 
@@ -103,16 +98,13 @@ impl Synthetic {
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
-    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation> + use<> {
+    pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation<'static>> + use<> {
         let mut prompts = TurnPrompts::new(*self);
         entries.map(move |entry| {
             let turns = (0..prompts.turns(entry))
                 .map(|turn| prompts.turn(entry, turn))
                 .collect();
-            Conversation {
-                id: prompts.of(0).conversation_id(entry),
-                turns,
-            }
+            Conversation { id: None, turns }
         })
     }
 }
@@ -152,10 +144,10 @@ impl TurnPrompts {
         &self.by_turn[turn as usize]
     }
 
-    fn turn(&mut self, entry: u32, turn: u32) -> Turn {
+    fn turn(&mut self, entry: u32, turn: u32) -> Turn<'static> {
         let prompts = self.of(turn);
         let size = prompts.size(entry);
-        let text = prompts.text(size);
+        let text = prompts.text(size).into();
         let mut stream = entry_stream(self.delays.wrapping_add(u64::from(turn) << 32), entry);
         Turn {
             text,
@@ -180,7 +172,6 @@ pub struct Prompts {
     input_lengths: u64,
     output_lengths: u64,
     texts: u64,
-    conversations: u64,
 }
 
 impl Prompts {
@@ -202,7 +193,6 @@ impl Prompts {
             input_lengths: root("isl"),
             output_lengths: root("osl"),
             texts: root("text"),
-            conversations: root("conversation"),
         }
     }
 
@@ -256,21 +246,6 @@ impl Prompts {
         let mut out = Vec::new();
         self.write_text(prompt, &mut out);
         String::from_utf8(out).expect("the word table is ASCII")
-    }
-
-    /// The identity of an entry's conversation, in the form of a random UUID (RFC 9562, version 4).
-    pub fn conversation_id(&self, entry: u32) -> String {
-        let mut stream = entry_stream(self.conversations, entry);
-        let high = (stream.next_u64() & !0xF000) | 0x4000;
-        let low = (stream.next_u64() & !(0b11 << 62)) | (0b10 << 62);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xFFFF,
-            high & 0xFFFF,
-            low >> 48,
-            low & 0xFFFF_FFFF_FFFF
-        )
     }
 }
 
@@ -374,19 +349,6 @@ mod tests {
     }
 
     #[test]
-    fn conversation_ids_are_uuids_and_differ() {
-        let prompts = fixed(1, 1);
-        let ids: HashSet<String> = (0..1000).map(|entry| prompts.conversation_id(entry)).collect();
-        assert_eq!(ids.len(), 1000);
-        for id in ids {
-            let groups: Vec<usize> = id.split('-').map(str::len).collect();
-            assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
-            assert_eq!(id.as_bytes()[14], b'4', "version of {id}");
-            assert!(b"89ab".contains(&id.as_bytes()[19]), "variant of {id}");
-        }
-    }
-
-    #[test]
     fn the_estimate_of_bytes_is_near_the_truth() {
         let total: usize = words::words().iter().map(|word| word.len() + 1).sum();
         assert!(total <= MEAN_BYTES_PER_TOKEN * words::LEN && total > (MEAN_BYTES_PER_TOKEN - 1) * words::LEN);
@@ -406,8 +368,8 @@ mod tests {
 
     #[test]
     fn the_first_turn_of_a_conversation_is_the_prompt_of_its_entry_however_many_follow() {
-        let one: Vec<Conversation> = dataset(LengthDistribution::Fixed(1)).conversations().collect();
-        let three: Vec<Conversation> = dataset(LengthDistribution::Fixed(3)).conversations().collect();
+        let one: Vec<Conversation<'_>> = dataset(LengthDistribution::Fixed(1)).conversations().collect();
+        let three: Vec<Conversation<'_>> = dataset(LengthDistribution::Fixed(3)).conversations().collect();
         assert_eq!(
             one.iter().map(|c| c.turns[0].text.clone()).collect::<Vec<_>>(),
             texts(&fixed(12, 5), 0..20)
@@ -416,7 +378,7 @@ mod tests {
             assert_eq!((&short.id, &short.turns[0]), (&long.id, &long.turns[0]));
             assert_eq!(short.turns[0].delay, Nanos::ZERO);
             assert!(long.turns[1..].iter().all(|turn| turn.delay == Nanos::from_millis(40)));
-            let texts: HashSet<&str> = long.turns.iter().map(|turn| turn.text.as_str()).collect();
+            let texts: HashSet<&str> = long.turns.iter().map(|turn| &*turn.text).collect();
             assert_eq!(texts.len(), 3, "no turn repeats another");
         }
     }
@@ -424,7 +386,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_turns_and_numbers_of_turns_vary_as_drawn() {
         let dataset = dataset(LengthDistribution::Normal { mean: 4.0, stddev: 2.0 });
-        let conversations: Vec<Conversation> = dataset.conversations().collect();
+        let conversations: Vec<Conversation<'_>> = dataset.conversations().collect();
         let turns: Vec<usize> = conversations.iter().map(|c| c.turns.len()).collect();
         assert!(turns.iter().all(|&count| count >= 1) && turns.iter().any(|count| *count != turns[0]));
         let counted: Vec<u32> = conversations
@@ -435,7 +397,7 @@ mod tests {
             dataset.sizes().map(|size| size.input_tokens).collect::<Vec<_>>(),
             counted
         );
-        let again: Vec<Conversation> = dataset.conversations().collect();
+        let again: Vec<Conversation<'_>> = dataset.conversations().collect();
         assert_eq!(again, conversations);
     }
 

@@ -40,26 +40,33 @@ impl<'a> Head<'a> {
         self.status < 200
     }
 
-    /// Reads the head at the start of `bytes`; `None` while it is incomplete.
+    /// Reads the head at the start of `bytes`; `None` while it is incomplete, and `progress` then says how much of it need not be looked at again.
     ///
-    /// Only whole lines are looked at. So the verdict on a head is the same however it was split, and because header
-    /// lines are limited in number, parsing again after each read of an unfinished head costs a bounded amount.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Option<Self>, HttpError> {
-        let Some(last_line_end) = memrchr(b'\n', bytes) else {
+    /// Only whole lines are looked at. So the verdict on a head is the same however it was split, and each line is judged as soon as it is whole.
+    pub(super) fn parse(bytes: &'a [u8], progress: &mut HeadProgress) -> Result<Option<Self>, HttpError> {
+        let Some(last_line_end) = memrchr(b'\n', &bytes[progress.checked()..]) else {
             return Ok(None);
         };
+        let lines = &bytes[..=progress.checked() + last_line_end];
+        if progress.in_fields && !progress.ends_in(lines)? {
+            return Ok(None);
+        }
+        // What was judged before is read once more for what it says: remembering that would take more room in every reader. Blank lines say nothing.
+        let blank = if progress.in_fields { 0 } else { progress.checked() };
         let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut []);
+        looked_at(&lines[blank..]);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
             &mut response,
-            &bytes[..=last_line_end],
+            &lines[blank..],
             &mut headers,
         );
-        let len = match parsed {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => return Err(HttpError::TooManyHeaders),
-            Err(_) => return Err(HttpError::MalformedHead),
+        let len = match parsed.map_err(refusal)? {
+            httparse::Status::Complete(len) => blank + len,
+            httparse::Status::Partial => {
+                progress.note(lines);
+                return Ok(None);
+            }
         };
         let (Some(status), Some(version)) = (response.code, response.version) else {
             return Err(HttpError::MalformedHead);
@@ -82,6 +89,66 @@ impl<'a> Head<'a> {
             retry_after: fields.retry_after,
         }))
     }
+}
+
+/// How much of an unfinished head has been judged, so that a head that arrives byte by byte costs no more than a few times its length.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HeadProgress {
+    /// Bytes of the whole lines that were judged, none of which ends the head.
+    checked: u32,
+    /// Header lines among them.
+    fields: u8,
+    /// Whether the status line is among them. Before it stand blank lines, which do not count.
+    in_fields: bool,
+}
+
+const _: () = assert!(MAX_HEADERS <= u8::MAX as usize);
+
+impl HeadProgress {
+    fn checked(&self) -> usize {
+        self.checked as usize
+    }
+
+    /// Whether the head, whose status line was judged, ends in the last of these lines.
+    fn ends_in(&mut self, lines: &[u8]) -> Result<bool, HttpError> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let fresh = &lines[self.checked()..];
+        looked_at(fresh);
+        let room = MAX_HEADERS - usize::from(self.fields);
+        let parsed = httparse::parse_headers(fresh, &mut headers[..room]).map_err(refusal)?;
+        if parsed.is_partial() {
+            self.note(lines);
+        }
+        Ok(parsed.is_complete())
+    }
+
+    /// Takes note of whole lines that the head does not end in.
+    fn note(&mut self, lines: &[u8]) {
+        for line in lines[self.checked()..].split_inclusive(|&byte| byte == b'\n') {
+            match (line, self.in_fields) {
+                (b"\n" | b"\r\n", false) => {}
+                (_, false) => self.in_fields = true,
+                // No more than the parser had room for.
+                (_, true) => self.fields += 1,
+            }
+        }
+        self.checked = u32::try_from(lines.len()).expect("a head is bounded");
+    }
+}
+
+fn refusal(error: httparse::Error) -> HttpError {
+    match error {
+        httparse::Error::TooManyHeaders => HttpError::TooManyHeaders,
+        _ => HttpError::MalformedHead,
+    }
+}
+
+/// Called with all bytes that are parsed, for the test that adds them up.
+fn looked_at(bytes: &[u8]) {
+    #[cfg(test)]
+    tests::LOOKED_AT.set(tests::LOOKED_AT.get() + bytes.len());
+    #[cfg(not(test))]
+    let _ = bytes;
 }
 
 /// What a head says, line by line.
@@ -216,16 +283,27 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
     use super::*;
 
+    thread_local! {
+        /// Bytes that were parsed in this thread.
+        pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Option<Head<'_>>, HttpError> {
+        Head::parse(bytes, &mut HeadProgress::default())
+    }
+
     fn head(text: &str) -> Head<'_> {
-        Head::parse(text.as_bytes())
-            .expect("a valid head")
-            .expect("a complete head")
+        parse(text.as_bytes()).expect("a valid head").expect("a complete head")
     }
 
     fn framing_error(fields: &str) -> HttpError {
-        Head::parse(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes()).unwrap_err()
+        parse(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes()).unwrap_err()
     }
 
     #[test]
@@ -250,9 +328,9 @@ mod tests {
     fn every_prefix_of_a_head_is_incomplete() {
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Y: z\r\n\r\n";
         for cut in 0..text.len() {
-            assert!(Head::parse(&text[..cut]).unwrap().is_none(), "cut at {cut}");
+            assert!(parse(&text[..cut]).unwrap().is_none(), "cut at {cut}");
         }
-        assert_eq!(Head::parse(text).unwrap().unwrap().len, text.len());
+        assert_eq!(parse(text).unwrap().unwrap().len, text.len());
     }
 
     #[test]
@@ -267,7 +345,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nSpace : b\r\n\r\n",
         ] {
             assert_eq!(
-                Head::parse(text.as_bytes()).unwrap_err(),
+                parse(text.as_bytes()).unwrap_err(),
                 HttpError::MalformedHead,
                 "{text:?}"
             );
@@ -277,9 +355,9 @@ mod tests {
     #[test]
     fn header_lines_are_limited() {
         let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADERS));
-        assert!(Head::parse(text.as_bytes()).unwrap().is_some());
+        assert!(parse(text.as_bytes()).unwrap().is_some());
         let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADERS + 1));
-        assert_eq!(Head::parse(text.as_bytes()).unwrap_err(), HttpError::TooManyHeaders);
+        assert_eq!(parse(text.as_bytes()).unwrap_err(), HttpError::TooManyHeaders);
     }
 
     #[test]
@@ -329,7 +407,7 @@ mod tests {
             HttpError::ConflictingLength
         );
         let old = b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(Head::parse(old).unwrap_err(), HttpError::BadTransferEncoding);
+        assert_eq!(parse(old).unwrap_err(), HttpError::BadTransferEncoding);
     }
 
     #[test]
@@ -392,5 +470,105 @@ mod tests {
     fn location_and_retry_after_are_kept() {
         let head = head("HTTP/1.1 307 Temporary Redirect\r\nLocation: /v2\r\nRetry-After: 2\r\n\r\n");
         assert_eq!((head.location, head.retry_after), (Some(&b"/v2"[..]), Some(&b"2"[..])));
+    }
+
+    /// What a verdict depends on: `None` while the head is incomplete.
+    type Verdict = Result<Option<(usize, u16, String, bool)>, HttpError>;
+
+    fn verdict(bytes: &[u8], progress: &mut HeadProgress) -> Verdict {
+        Head::parse(bytes, progress).map(|head| {
+            head.map(|head| {
+                let body = format!("{} {:?} {:?}", head.reason, head.body, head.content_type);
+                (head.len, head.status, body, head.keep_alive)
+            })
+        })
+    }
+
+    /// Reads a head that grows to these lengths, up to the first verdict: at each of them it is that of reading afresh.
+    fn grow(bytes: &[u8], lengths: impl IntoIterator<Item = usize>) {
+        let mut progress = HeadProgress::default();
+        for length in lengths {
+            let grown = verdict(&bytes[..length], &mut progress);
+            let afresh = verdict(&bytes[..length], &mut HeadProgress::default());
+            assert_eq!(
+                grown,
+                afresh,
+                "{length} bytes of {:?}",
+                bytes.escape_ascii().to_string()
+            );
+            if !matches!(grown, Ok(None)) {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_grows_is_judged_as_one_that_is_there() {
+        let full = |lines: usize| format!("HTTP/1.1 200 OK\r\n{}\r\nrest", "A: b\r\n".repeat(lines));
+        let heads = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Type: text/event-stream\r\n\r\nabcde",
+            "\r\n\n\r\nHTTP/1.0 404 \nConnection: keep-alive\n\n",
+            "HTTP/1.1 200\r\n\r\n\r\n",
+            "HTTP/1.1 099 Low\r\nA: b\r\n\r\n",
+            "\nSSH-2.0-OpenSSH\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\nno colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: x\r\nA:\r\nB: \t \r\n\r\n",
+            "HTTP/1.1 200 OK\r\rA: b\r\n\r\n",
+            &full(MAX_HEADERS),
+            &full(MAX_HEADERS + 1),
+        ];
+        for head in heads.map(str::as_bytes) {
+            for step in 1..=head.len().min(40) {
+                grow(head, (step..head.len()).step_by(step).chain([head.len()]));
+            }
+            for cut in 0..=head.len() {
+                grow(head, [cut, head.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_not_read_over_and_over() {
+        let field = format!("X: {}\r\n", "y".repeat(500));
+        let heads = [
+            format!("HTTP/1.1 200 OK\r\n{}\r\n", field.repeat(MAX_HEADERS)),
+            format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\n".repeat(MAX_HEADERS)),
+            format!("{}HTTP/1.1 200 OK\r\n\r\n", "\r\n".repeat(MAX_HEAD_BYTES / 4)),
+            format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(MAX_HEAD_BYTES / 2)),
+        ];
+        for head in &heads {
+            LOOKED_AT.set(0);
+            let mut progress = HeadProgress::default();
+            let lengths = 1..=head.len();
+            let complete = lengths
+                .filter(|&length| matches!(Head::parse(&head.as_bytes()[..length], &mut progress), Ok(Some(_))))
+                .count();
+            assert_eq!(complete, 1);
+            // Once as it arrives, once more when it is whole, and the status line a third time.
+            let looked = LOOKED_AT.get();
+            assert!(looked <= 3 * head.len(), "{looked} bytes read of {}", head.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_heads_are_judged_alike_however_they_grow(
+            lines in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "HTTP/1.1 200 OK\r\n", "HTTP/1.0 503\n", "A: b\r\n", "Content-Length: 7\n", "Transfer-Encoding: chunked\r\n", "\r\n", "\n",
+                    "A : b\r\n", " b\r\n", "A:\r\n", "\r", "A: \rb\n", "A: \u{e9}\r\n", "Connection: close\r\n",
+                ]),
+                0..12,
+            ),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let bytes = format!("HTTP/1.1 200 OK\r\n{}", lines.concat()).into_bytes();
+            for bytes in [&bytes[..], &bytes[17..]] {
+                let mut lengths: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+                lengths.sort_unstable();
+                grow(bytes, lengths.into_iter().chain([bytes.len()]));
+            }
+        }
     }
 }

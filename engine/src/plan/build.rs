@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::dataset::{self, Dataset, NoDataset};
+use super::dataset::{self, Dataset, FileBytes, NoDataset};
 use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
@@ -77,8 +77,8 @@ pub struct Outline {
 /// Those of [`build`], all of them.
 pub fn check(config: &Config, options: &BuildOptions) -> Result<Outline, Diagnostics> {
     let settings = Settings::of(config, options)?;
-    let inputs = settings.inputs(config);
-    let resolved = resolve(config, options, &settings, &inputs)?;
+    let (inputs, bytes) = (settings.inputs(config), FileBytes::default());
+    let resolved = resolve(config, options, &settings, &inputs, &bytes)?;
     Ok(Outline {
         phases: resolved.phases,
         requests: resolved.dataset.requests(),
@@ -94,7 +94,7 @@ pub fn check(config: &Config, options: &BuildOptions) -> Result<Outline, Diagnos
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let settings = Settings::of(config, options)?;
-    let inputs = settings.inputs(config);
+    let (inputs, bytes) = (settings.inputs(config), FileBytes::default());
     let Resolved {
         dataset,
         phases,
@@ -102,9 +102,8 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         telemetry,
         directory,
         warnings,
-    } = resolve(config, options, &settings, &inputs)?;
-    let dataset_file = dataset.file.clone();
-    let requests = dataset.render();
+    } = resolve(config, options, &settings, &inputs, &bytes)?;
+    let (requests, dataset_file) = bytes.render(dataset);
     let endpoint = &config.endpoint;
     Ok(Plan {
         benchmark_id: options
@@ -217,13 +216,14 @@ struct Resolved<'a> {
 
 /// Everything that can be refused: [`check`] and [`build`] differ in nothing that comes before the end of this.
 fn resolve<'a>(
-    config: &Config,
+    config: &'a Config,
     options: &BuildOptions,
     settings: &Settings,
     inputs: &'a RenderInputs<'a>,
+    bytes: &'a FileBytes,
 ) -> Result<Resolved<'a>, Diagnostics> {
     check_users(config)?;
-    let dataset = dataset::draft(config, inputs, settings.seed).map_err(|error| match error {
+    let dataset = dataset::draft(config, inputs, bytes, settings.seed).map_err(|error| match error {
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
     })?;
@@ -455,7 +455,8 @@ fn schedule(
         zero: (written.auto_offset == Some(false)).then_some(first),
     };
     let untimed = || {
-        let reason = dataset.untimed.as_deref().unwrap_or("one has none");
+        let reason = dataset.untimed();
+        let reason = reason.as_deref().unwrap_or("one has none");
         format!("a fixed schedule replays the timestamps of its dataset: {reason}")
     };
     dataset.schedule(window).map_err(|error| match error {

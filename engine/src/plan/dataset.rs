@@ -1,5 +1,6 @@
 //! From the dataset as written to requests and their order: first a draft, which is refused or not, then the bytes.
 
+use std::cell::OnceCell;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -7,8 +8,9 @@ use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
-    DEFAULT_BLOCK_SIZE, DelayDistribution, FileContents, FileConversations, FileError, FileFormat, FileOptions,
-    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, read_file, read_records,
+    ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
+    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
+    sha256,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -21,6 +23,7 @@ const DEFAULT_QUERY_TOKENS: LengthDistribution = LengthDistribution::Fixed(32);
 
 /// Said of prompts that no schedule can replay.
 const UNTIMED: &str = "prompts of type synthetic have none; bring them in a file";
+const UNTIMED_POOL: &str = "records of format random_pool have none; use format: single_turn";
 
 /// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
 pub(super) struct Dataset<'a> {
@@ -28,16 +31,14 @@ pub(super) struct Dataset<'a> {
     pool: Option<Pool>,
     sampling: Sampling,
     seed: u64,
-    /// The first conversation without a timestamp, in words.
-    pub(super) untimed: Option<String>,
-    /// The file that it comes from.
-    pub(super) file: Option<DatasetFile>,
+    /// Where a file's records come from.
+    origin: Option<&'a FileOrigin>,
 }
 
 /// Draws from a pool of texts.
 struct Pool {
     draws: u32,
-    ids: FileConversations,
+    ids: ConversationIds,
 }
 
 impl Dataset<'_> {
@@ -57,15 +58,28 @@ impl Dataset<'_> {
     pub(super) fn schedule(&self, window: Window) -> Result<Schedule, NoSchedule> {
         match self.draft.file_sessions() {
             Some(sessions) if self.pool.is_none() => {
-                let start = |session: &Session| (session.turns[0].timestamp, session.turns.len() as u32);
+                let start = |session: &Session<'_>| (session.turns[0].timestamp, session.turns.len() as u32);
                 Schedule::new(sessions.iter().map(start), window)
             }
             _ => Err(NoSchedule::NoTimestamp { conversation: 0 }),
         }
     }
 
+    /// The first conversation without a timestamp, in words.
+    pub(super) fn untimed(&self) -> Option<String> {
+        let Some(origin) = self.origin else {
+            return Some(UNTIMED.to_owned());
+        };
+        if self.pool.is_some() {
+            return Some(UNTIMED_POOL.to_owned());
+        }
+        let mut sessions = self.draft.file_sessions()?.iter();
+        let untimed = sessions.find(|session| session.turns[0].timestamp.is_none());
+        untimed.map(|session| untimed_record(origin, session))
+    }
+
     /// Makes the requests.
-    pub(super) fn render(self) -> RequestImages {
+    fn render(self) -> RequestImages {
         let Self {
             draft,
             pool,
@@ -75,7 +89,7 @@ impl Dataset<'_> {
         } = self;
         let mut images = draft.render();
         if let Some(Pool { draws, ids }) = pool {
-            images = drawn(&images, draws, seed, &ids);
+            images = drawn(&images, draws, seed, ids);
         }
         images.order = Sampler::new(sampling, images.order.entries(), seed);
         images
@@ -94,13 +108,41 @@ impl From<RenderError> for NoDataset {
     }
 }
 
+/// The bytes of a dataset's file, once they are read: what is made of them borrows their texts.
+#[derive(Debug, Default)]
+pub(super) struct FileBytes(OnceCell<Vec<u8>>);
+
+impl FileBytes {
+    /// Makes the requests, and says which file they come from, if they come from one. Its digest takes about as long as the rest.
+    pub(super) fn render(&self, dataset: Dataset<'_>) -> (RequestImages, Option<DatasetFile>) {
+        let path = match dataset.origin {
+            Some(FileOrigin::Path { path, .. }) => Some(path.clone()),
+            _ => None,
+        };
+        let Some((path, bytes)) = path.zip(self.0.get()) else {
+            return (dataset.render(), None);
+        };
+        std::thread::scope(|scope| {
+            let digest = scope.spawn(|| sha256(bytes));
+            let requests = dataset.render();
+            let sha256 = digest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (requests, Some(DatasetFile { path, sha256 }))
+        })
+    }
+}
+
 /// Looks at the dataset; `seed` is the root of the run.
-pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64) -> Result<Dataset<'a>, NoDataset> {
+pub(super) fn draft<'a>(
+    config: &'a Config,
+    inputs: &'a RenderInputs<'a>,
+    bytes: &'a FileBytes,
+    seed: u64,
+) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
-    let (mut pool, mut source) = (None, None);
-    let (draft, untimed) = match &written.file {
+    let mut pool = None;
+    let draft = match &written.file {
         None if inputs.kind.ranks() => {
             let rankings = written.rankings;
             let dataset = SyntheticRankings {
@@ -113,7 +155,7 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
                 passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
                 seed,
             };
-            (Draft::rankings(inputs, dataset)?, Some(UNTIMED.to_owned()))
+            Draft::rankings(inputs, dataset)?
         }
         None => {
             let dataset = Synthetic {
@@ -132,23 +174,18 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
                     seed,
                 )
             };
-            (Draft::synthetic(inputs, dataset)?, Some(UNTIMED.to_owned()))
+            Draft::synthetic(inputs, dataset)?
         }
         Some(file) => {
-            let (sessions, read) = sessions(config, file)?;
-            source = read;
+            let sessions = sessions(config, file, bytes)?;
             let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
-            let untimed = if is_pool(file) {
+            if is_pool(file) {
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
-                    ids: make.clone(),
+                    ids: make.ids(),
                 });
-                Some("records of format random_pool have none; use format: single_turn".to_owned())
-            } else {
-                let untimed = sessions.iter().find(|session| session.turns[0].timestamp.is_none());
-                untimed.map(|session| untimed_record(&file.origin, session))
-            };
-            (Draft::sessions(inputs, sessions, make)?, untimed)
+            }
+            Draft::sessions(inputs, sessions, make)?
         }
     };
     let sampling = match written.sampling.unwrap_or_default() {
@@ -161,8 +198,7 @@ pub(super) fn draft<'a>(config: &Config, inputs: &'a RenderInputs<'a>, seed: u64
         pool,
         sampling,
         seed,
-        untimed,
-        file: source,
+        origin: written.file.as_ref().map(|file| &file.origin),
     })
 }
 
@@ -187,7 +223,11 @@ fn is_pool(file: &config::FileDataset) -> bool {
 }
 
 /// The sessions that a file or the config itself brings: as many as are asked for, but of a pool all.
-fn sessions(config: &Config, file: &config::FileDataset) -> Result<(Vec<Session>, Option<DatasetFile>), NoDataset> {
+fn sessions<'a>(
+    config: &'a Config,
+    file: &'a config::FileDataset,
+    bytes: &'a FileBytes,
+) -> Result<Vec<Session<'a>>, NoDataset> {
     let options = FileOptions {
         format: match file.format.unwrap_or_default() {
             config::FileFormat::SingleTurn => FileFormat::SingleTurn,
@@ -197,34 +237,26 @@ fn sessions(config: &Config, file: &config::FileDataset) -> Result<(Vec<Session>
         },
         block_size: block_size(file),
     };
-    let read = match &file.origin {
-        FileOrigin::Path { path, at } => match read_file(Path::new(path), options) {
-            Ok(FileContents { sessions, sha256 }) => Ok((
-                sessions,
-                Some(DatasetFile {
-                    path: path.clone(),
-                    sha256,
-                }),
-            )),
-            Err(error) => Err(in_file(config, path, *at, error)),
-        },
+    let sessions = match &file.origin {
+        FileOrigin::Path { path, at } => {
+            let bytes = load_file(Path::new(path)).map(|loaded| bytes.0.get_or_init(|| loaded));
+            let read = bytes.and_then(|bytes| read_bytes(bytes, options));
+            read.map_err(|error| in_file(config, path, *at, error))
+        }
         FileOrigin::Records(records) => {
-            let (places, texts): (Vec<Position>, Vec<String>) = records.iter().cloned().unzip();
-            match read_records(&texts, options) {
-                Ok(sessions) => Ok((sessions, None)),
-                Err(error) => Err(in_config(config, &places, error)),
-            }
+            let texts = records.iter().map(|(_, text)| text.as_str());
+            read_records(texts, options).map_err(|error| in_config(config, records, error))
         }
     };
-    let (mut sessions, source) = read.map_err(NoDataset::Mistakes)?;
+    let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
     if let (Some(entries), false) = (config.dataset.entries, is_pool(file)) {
         sessions.truncate(entries as usize);
     }
-    Ok((sessions, source))
+    Ok(sessions)
 }
 
 /// Where the first turn of a session stands that should have a timestamp.
-fn untimed_record(origin: &FileOrigin, session: &Session) -> String {
+fn untimed_record(origin: &FileOrigin, session: &Session<'_>) -> String {
     let record = session.turns[0].record;
     let place = match origin {
         FileOrigin::Path { path, .. } => format!("the one at {path}:{record}"),
@@ -234,7 +266,7 @@ fn untimed_record(origin: &FileOrigin, session: &Session) -> String {
 }
 
 /// A pool's texts as `entries` conversations, each a draw with replacement. Their bytes are those of the pool.
-fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: &FileConversations) -> RequestImages {
+fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: ConversationIds) -> RequestImages {
     let draws = Sampler::of_pool(pool.order.entries(), seed);
     let count = NonZeroU32::new(entries).expect("a config without mistakes has at least one entry");
     let images = (0..entries).map(|entry| {
@@ -245,7 +277,7 @@ fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: &FileConversations)
     RequestImages {
         entries: images.collect(),
         order: Sampler::sequential(count),
-        conversations: Conversations::of_single_turns((0..entries).map(|entry| ids.id(entry))).into(),
+        conversations: Conversations::of_made_ids(ids, entries).into(),
         ..pool.clone()
     }
 }
@@ -278,14 +310,14 @@ fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagn
 }
 
 /// Mistakes of records that stand in the config.
-fn in_config(config: &Config, places: &[Position], error: FileError) -> Diagnostics {
+fn in_config(config: &Config, records: &[(Position, String)], error: FileError) -> Diagnostics {
     let FileError::Mistakes { list, more } = error else {
         return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
     };
     let mut diagnostics: Vec<Diagnostic> = list
         .into_iter()
         .map(|mistake| {
-            let at = places[mistake.record as usize];
+            let (at, _) = records[mistake.record as usize];
             let field = if mistake.field.is_empty() {
                 String::new()
             } else {

@@ -82,7 +82,7 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         extra: &Map::new(),
     };
     let turn = Turn {
-        text: prompt.to_owned(),
+        text: prompt.into(),
         output_tokens: Some(1),
         written: kind.ranks().then(|| {
             Box::new(Written {
@@ -132,7 +132,7 @@ impl<'a> Parts<'a> {
         &self,
         conversation: u32,
         position: u32,
-        turn: &Turn,
+        turn: &Turn<'_>,
         system: Option<&str>,
         scratch: &mut Scratch,
     ) -> RequestImage {

@@ -9,6 +9,7 @@
 //! The body of a conversation's later turn holds the turn's own message. A session puts its history in front of that, at
 //! [`RequestImage::message`], and so makes a body of its own.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -124,7 +125,7 @@ impl AnswerFrame {
 
 impl RequestImages {
     /// Identity of the conversation that an image belongs to.
-    pub fn conversation_id(&self, image: usize) -> &str {
+    pub fn conversation_id(&self, image: usize) -> Cow<'_, str> {
         self.conversations.id(self.entries[image].conversation)
     }
 }

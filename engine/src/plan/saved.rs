@@ -161,7 +161,7 @@ impl SavedPlan {
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             conversations: (0..conversations.count())
-                .map(|number| (conversations.id(number).to_owned(), conversations.turns(number)))
+                .map(|number| (conversations.id(number).into_owned(), conversations.turns(number)))
                 .collect(),
             images: plan.requests.entries.iter().map(image).collect(),
             slos: plan

@@ -83,8 +83,7 @@ impl Schedule {
                 starts.push(ScheduledStart { due, conversation });
             }
         }
-        // Recorded traces are sorted as a rule, and a stable sort sees that in one pass.
-        starts.sort_by_key(|start| start.due);
+        sort(&mut starts);
         let Some(earliest) = starts.first() else {
             return Err(NoSchedule::Empty { first, last });
         };
@@ -115,8 +114,30 @@ impl Schedule {
     }
 }
 
+/// Sorts starts by when they are due; those that are due at the same time keep their order.
+///
+/// Recorded traces are sorted as a rule, or nearly: then each start is moved to its place in one pass, for which a sort by merging takes
+/// several. What takes more moves than there are starts is sorted so; the moves until then have kept the order of equals.
+fn sort(starts: &mut [ScheduledStart]) {
+    let mut moves_left = starts.len();
+    for next in 1..starts.len() {
+        let mut at = next;
+        while at > 0 && starts[at - 1].due > starts[at].due {
+            if moves_left == 0 {
+                starts.sort_by_key(|start| start.due);
+                return;
+            }
+            moves_left -= 1;
+            starts.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(millis: u64) -> Nanos {
@@ -168,6 +189,24 @@ mod tests {
     fn timestamps_in_any_order_are_sorted_and_equal_ones_keep_theirs() {
         let starts = schedule(&[7, 3, 7, 3, 0], Window::default());
         assert_eq!(starts, Ok(vec![(0, 4), (3, 1), (3, 3), (7, 0), (7, 2)]));
+    }
+
+    proptest! {
+        #[test]
+        fn starts_in_any_disorder_are_sorted_and_equal_ones_keep_theirs(
+            steps in proptest::collection::vec(0u64..3, 1..200),
+            displaced in proptest::collection::vec((any::<prop::sample::Index>(), 0u64..400), 0..200),
+        ) {
+            let mut timestamps: Vec<u64> = steps.iter().scan(0, |time, step| { *time += step; Some(*time) }).collect();
+            for (at, timestamp) in displaced {
+                let at = at.index(timestamps.len());
+                timestamps[at] = timestamp;
+            }
+            let mut expected: Vec<(u64, u32)> = timestamps.iter().copied().zip(0..).collect();
+            expected.sort_unstable();
+            let window = Window { zero: Some(Nanos::ZERO), ..Window::default() };
+            prop_assert_eq!(schedule(&timestamps, window), Ok(expected));
+        }
     }
 
     #[test]

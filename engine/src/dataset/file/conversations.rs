@@ -1,8 +1,10 @@
 //! Sessions of a file as conversations: what they only describe becomes text here, one conversation at a time.
 
+use std::borrow::Cow;
+
 use super::session::{Content, FileTurn, Session};
 use crate::dataset::blocks::Blocks;
-use crate::dataset::conversation::{Conversation, Turn, Written};
+use crate::dataset::conversation::{Conversation, ConversationIds, Turn, Written};
 use crate::dataset::length::LengthDistribution;
 use crate::dataset::synthetic::{Prompts, SizedPrompt};
 use crate::units::Nanos;
@@ -12,8 +14,8 @@ use crate::units::Nanos;
 pub struct FileConversations {
     prompts: Prompts,
     blocks: Blocks,
-    /// Conversations and turns made so far.
-    conversations: u32,
+    ids: ConversationIds,
+    /// Turns made so far.
     turns: u32,
 }
 
@@ -23,37 +25,34 @@ impl FileConversations {
         Self {
             prompts: Prompts::new(LengthDistribution::Fixed(1), osl, seed),
             blocks: Blocks::new(block_size, seed),
-            conversations: 0,
+            ids: ConversationIds::new(seed),
             turns: 0,
         }
     }
 
-    /// The identity of a conversation that has none of its own, by its number.
-    pub fn id(&self, number: u32) -> String {
-        self.prompts.conversation_id(number)
+    /// The identities of conversations that have none of their own.
+    pub fn ids(&self) -> ConversationIds {
+        self.ids
     }
 
     /// Leaves out the next sessions: what comes after them is made as if they had been.
-    pub fn skip(&mut self, sessions: &[Session]) {
-        let count = |number: usize| u32::try_from(number).expect("the bounds of a file bound its sessions and turns");
-        self.conversations += count(sessions.len());
-        self.turns += count(sessions.iter().map(|session| session.turns.len()).sum());
+    pub fn skip(&mut self, sessions: &[Session<'_>]) {
+        let turns: usize = sessions.iter().map(|session| session.turns.len()).sum();
+        self.turns += u32::try_from(turns).expect("the bounds of a file bound its turns");
     }
 
     /// The next conversation.
-    pub fn make(&mut self, session: Session) -> Conversation {
+    pub fn make<'a>(&mut self, session: Session<'a>) -> Conversation<'a> {
         let Session {
             id,
             mut system,
             keeps_history,
             turns,
         } = session;
-        let number = self.conversations;
         // One turn has no history that could be left out.
         let is_complete = !keeps_history && turns.len() > 1;
-        self.conversations += 1;
         Conversation {
-            id: id.map_or_else(|| self.id(number), String::from),
+            id,
             turns: turns
                 .into_iter()
                 .map(|turn| self.turn(turn, system.take(), is_complete))
@@ -61,7 +60,7 @@ impl FileConversations {
         }
     }
 
-    fn turn(&mut self, turn: FileTurn, system: Option<String>, is_complete: bool) -> Turn {
+    fn turn<'a>(&mut self, turn: FileTurn<'a>, system: Option<String>, is_complete: bool) -> Turn<'a> {
         // The number of a turn in the file makes its prompt like no other.
         let entry = self.turns;
         self.turns += 1;
@@ -74,32 +73,33 @@ impl FileConversations {
         };
         let mut input_tokens = None;
         let text = match turn.content {
-            Content::Text(text) => String::from(text),
+            Content::Text(text) => text,
             Content::Parts(texts) => {
                 let mut texts = texts.into_iter();
                 let first = texts.next().unwrap_or_default();
                 written.more_texts = texts.collect();
-                first
+                first.into()
             }
             Content::Words { input_tokens: tokens } => {
                 input_tokens = Some(tokens);
-                self.prompts.text(SizedPrompt {
+                let size = SizedPrompt {
                     entry,
                     input_tokens: tokens,
                     output_tokens: None,
-                })
+                };
+                self.prompts.text(size).into()
             }
             Content::Blocks {
                 input_tokens: tokens,
                 hash_ids,
             } => {
                 input_tokens = Some(tokens);
-                self.blocks.text(&hash_ids, tokens)
+                self.blocks.text(&hash_ids, tokens).into()
             }
             Content::Messages { messages, tools } => {
                 written.messages = Some(messages);
                 written.tools = tools;
-                String::new()
+                Cow::default()
             }
         };
         Turn {
@@ -118,15 +118,14 @@ mod tests {
     use super::*;
     use crate::dataset::{FileFormat, FileOptions, read_records};
 
-    fn conversations(
+    fn conversations<'a>(
         format: FileFormat,
-        records: &[&str],
+        records: &[&'a str],
         osl: Option<LengthDistribution>,
         seed: u64,
-    ) -> Vec<Conversation> {
-        let records: Vec<String> = records.iter().map(|&record| record.to_owned()).collect();
+    ) -> Vec<Conversation<'a>> {
         let options = FileOptions { format, block_size: 4 };
-        let sessions = read_records(&records, options).unwrap_or_else(|error| panic!("{error:?}"));
+        let sessions = read_records(records.iter().copied(), options).unwrap_or_else(|error| panic!("{error:?}"));
         let mut make = FileConversations::new(osl, 4, seed);
         sessions.into_iter().map(|session| make.make(session)).collect()
     }
@@ -174,13 +173,13 @@ mod tests {
         let [first, second] = &talk.turns[..] else {
             panic!("two turns")
         };
-        assert_eq!(talk.id, "s");
+        assert_eq!(talk.id.as_deref(), Some("s"));
         assert_eq!(
             first.written.as_deref().and_then(|written| written.system.as_deref()),
             Some("brief")
         );
         assert_eq!(
-            (second.text.as_str(), second.delay, &second.written),
+            (&*second.text, second.delay, &second.written),
             ("b", Nanos::from_millis(3), &None)
         );
 
@@ -189,10 +188,10 @@ mod tests {
         };
         let written = single.turns[0].written.as_deref().expect("it has two texts");
         assert_eq!(
-            (single.turns[0].text.as_str(), &written.more_texts[..]),
+            (&*single.turns[0].text, &written.more_texts[..]),
             ("a", &["b".to_owned()][..])
         );
-        assert_eq!(single.id.len(), 36, "a made-up identity: {}", single.id);
+        assert_eq!(single.id, None);
 
         let records = [
             r#"{"text": "a", "session_id": "s"}"#,

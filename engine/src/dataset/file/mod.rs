@@ -12,13 +12,16 @@ mod mistake;
 mod record;
 mod session;
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
 pub use conversations::FileConversations;
 pub use mistake::{FileError, FileMistake};
-pub use session::{Content, FileTurn, Session};
+pub use session::{Content, FileTurn, Session, Turns};
 
 use mistake::Mistakes;
 
@@ -60,20 +63,11 @@ pub struct FileOptions {
     pub block_size: u32,
 }
 
-/// What a file holds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FileContents {
-    /// Its sessions; never empty.
-    pub sessions: Vec<Session>,
-    /// SHA-256 of its bytes, in hexadecimal digits.
-    pub sha256: String,
-}
-
-/// The sessions of a file, in the order in which they first occur in it; never empty.
+/// The bytes of a file, for [`read_bytes`]: sessions borrow their texts from them.
 ///
 /// # Errors
-/// The file cannot be read, is larger than 4 GiB, or has mistakes; the first [`FileMistake`]s of it are all reported together.
-pub fn read_file(path: &Path, options: FileOptions) -> Result<FileContents, FileError> {
+/// The file cannot be read, or is larger than 4 GiB.
+pub fn load_file(path: &Path) -> Result<Vec<u8>, FileError> {
     let metadata = std::fs::metadata(path).map_err(FileError::Unreadable)?;
     if !metadata.is_file() {
         return Err(FileError::NotAFile);
@@ -81,21 +75,42 @@ pub fn read_file(path: &Path, options: FileOptions) -> Result<FileContents, File
     if metadata.len() > MAX_FILE_BYTES {
         return Err(FileError::TooLarge { bytes: metadata.len() });
     }
-    let bytes = std::fs::read(path).map_err(FileError::Unreadable)?;
-    Ok(FileContents {
-        sessions: read_bytes(&bytes, options)?,
-        sha256: Sha256::digest(&bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
-    })
+    let read = match usize::try_from(metadata.len()) {
+        Ok(length) if length > LARGE => read_halves(path, length),
+        _ => std::fs::read(path),
+    };
+    read.map_err(FileError::Unreadable)
 }
 
-/// The sessions of the bytes of a file.
+/// SHA-256 of bytes, in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Files of more bytes than this are read by two threads: most of the time goes into memory that is touched for the first time.
+const LARGE: usize = 16 << 20;
+
+fn read_halves(path: &Path, length: usize) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut bytes = vec![0; length];
+    let (first, second) = bytes.split_at_mut(length / 2);
+    let at = first.len() as u64;
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| file.read_exact_at(second, at));
+        let one = file.read_exact_at(first, 0);
+        (
+            one,
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    });
+    one.and(other).map(|()| bytes)
+}
+
+/// The sessions of the bytes of a file, in the order in which they first occur in it; never empty.
 ///
 /// # Errors
-/// The mistakes of the file.
-pub fn read_bytes(bytes: &[u8], options: FileOptions) -> Result<Vec<Session>, FileError> {
+/// The mistakes of the file; the first [`FileMistake`]s of it are all reported together.
+pub fn read_bytes(bytes: &[u8], options: FileOptions) -> Result<Vec<Session<'_>>, FileError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => return Err(not_utf8(bytes, error.valid_up_to())),
@@ -109,19 +124,21 @@ pub fn read_bytes(bytes: &[u8], options: FileOptions) -> Result<Vec<Session>, Fi
 ///
 /// # Errors
 /// The mistakes of the records.
-pub fn read_records(records: &[String], options: FileOptions) -> Result<Vec<Session>, FileError> {
-    let numbered = records.iter().map(String::as_str).zip(0..);
-    let (records, mistakes) = session::read(numbered, options);
+pub fn read_records<'a>(
+    records: impl Iterator<Item = &'a str>,
+    options: FileOptions,
+) -> Result<Vec<Session<'a>>, FileError> {
+    let (records, mistakes) = session::read(records.zip(0..), options);
     gather(vec![records], mistakes)
 }
 
 /// Files up to this many bytes are read by one thread: starting another takes longer than they do.
 const BYTES_PER_THREAD: usize = 1 << 20;
 
-fn read_lines(text: &str, options: FileOptions) -> Result<Vec<Session>, FileError> {
+fn read_lines(text: &str, options: FileOptions) -> Result<Vec<Session<'_>>, FileError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = split(text, threads.min(text.len() / BYTES_PER_THREAD + 1));
-    let read = |(first_line, part): (u32, &str)| session::read(part.lines().zip(first_line..), options);
+    let read = |(first_line, part)| session::read(str::lines(part).zip(first_line..), options);
     let read: Vec<_> = if let [part] = parts[..] {
         vec![read(part)]
     } else {
@@ -142,7 +159,7 @@ fn read_lines(text: &str, options: FileOptions) -> Result<Vec<Session>, FileErro
     gather(records, mistakes)
 }
 
-fn gather(records: Vec<Vec<session::Record>>, mistakes: Mistakes) -> Result<Vec<Session>, FileError> {
+fn gather(records: Vec<Vec<session::Record<'_>>>, mistakes: Mistakes) -> Result<Vec<Session<'_>>, FileError> {
     mistakes.into_result()?;
     let sessions = session::group(records);
     if sessions.is_empty() {

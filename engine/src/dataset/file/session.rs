@@ -1,6 +1,10 @@
 //! From records to sessions: which fields a format has, and which records belong together.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::iter::Chain;
+use std::ops::Deref;
+use std::{option, slice, vec};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -12,7 +16,7 @@ use crate::units::{Nanos, counted};
 
 /// The turns of one conversation, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Session {
+pub struct Session<'a> {
     /// Its identity in the file, if it has one.
     pub id: Option<Box<str>>,
     /// A message that stands before those of every turn.
@@ -20,16 +24,64 @@ pub struct Session {
     /// Whether a turn continues what was said before it. Otherwise each turn says everything itself.
     pub keeps_history: bool,
     /// At least one.
-    pub turns: Vec<FileTurn>,
+    pub turns: Turns<'a>,
+}
+
+/// Turns in order. One alone, which most sessions of large files are, takes no memory of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turns<'a> {
+    /// One.
+    One(FileTurn<'a>),
+    /// Any number.
+    Many(Vec<FileTurn<'a>>),
+}
+
+impl<'a> Turns<'a> {
+    /// Appends the turns of a later record.
+    fn extend(&mut self, later: Self) {
+        let mut turns: Vec<FileTurn<'a>> = std::mem::take(self).into_iter().collect();
+        turns.extend(later);
+        *self = Self::Many(turns);
+    }
+}
+
+impl Default for Turns<'_> {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl<'a> Deref for Turns<'a> {
+    type Target = [FileTurn<'a>];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::One(turn) => slice::from_ref(turn),
+            Self::Many(turns) => turns,
+        }
+    }
+}
+
+impl<'a> IntoIterator for Turns<'a> {
+    type Item = FileTurn<'a>;
+    type IntoIter = Chain<option::IntoIter<FileTurn<'a>>, vec::IntoIter<FileTurn<'a>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let (one, many) = match self {
+            Self::One(turn) => (Some(turn), Vec::new()),
+            Self::Many(turns) => (None, turns),
+        };
+        one.into_iter().chain(many)
+    }
 }
 
 /// One request of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FileTurn {
+pub struct FileTurn<'a> {
     /// The record that it stands in: line from 1, or index from 0 of records that were given one by one.
     pub record: u32,
     /// What is said.
-    pub content: Content,
+    pub content: Content<'a>,
     /// Who says it; `user` when absent.
     pub role: Option<Box<str>>,
     /// Output tokens to ask for.
@@ -44,9 +96,9 @@ pub struct FileTurn {
 
 /// What a request says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum Content<'a> {
     /// This text.
-    Text(Box<str>),
+    Text(Cow<'a, str>),
     /// Several texts in one message.
     Parts(Vec<String>),
     /// A synthetic prompt that is like no other.
@@ -71,13 +123,13 @@ pub enum Content {
 }
 
 /// A record that was read: a session, or a part of one.
-pub(super) type Record = Session;
+pub(super) type Record<'a> = Session<'a>;
 
 /// Reads records, each with its number. Blank lines are no records.
 pub(super) fn read<'a>(
     numbered: impl Iterator<Item = (&'a str, u32)>,
     options: FileOptions,
-) -> (Vec<Record>, Mistakes) {
+) -> (Vec<Record<'a>>, Mistakes) {
     let mut records = Vec::new();
     let mut mistakes = Mistakes::default();
     for (line, number) in numbered {
@@ -93,7 +145,7 @@ pub(super) fn read<'a>(
 }
 
 /// Joins the records of a session in the order of the file; the session stands where its first record does.
-pub(super) fn group(parts: Vec<Vec<Record>>) -> Vec<Session> {
+pub(super) fn group(parts: Vec<Vec<Record<'_>>>) -> Vec<Session<'_>> {
     if parts.iter().flatten().all(|record| record.id.is_none()) {
         // Each record is a session: the first part grows by the others, and is not moved itself.
         let mut parts = parts.into_iter();
@@ -101,7 +153,7 @@ pub(super) fn group(parts: Vec<Vec<Record>>) -> Vec<Session> {
         parts.for_each(|part| sessions.extend(part));
         return sessions;
     }
-    let mut sessions: Vec<Session> = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+    let mut sessions: Vec<Session<'_>> = Vec::with_capacity(parts.iter().map(Vec::len).sum());
     let mut known: HashMap<Box<str>, usize> = HashMap::new();
     for record in parts.into_iter().flatten() {
         let Some(id) = &record.id else {
@@ -119,7 +171,7 @@ pub(super) fn group(parts: Vec<Vec<Record>>) -> Vec<Session> {
     sessions
 }
 
-fn record<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, options: FileOptions) -> Option<Record> {
+fn record<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, options: FileOptions) -> Option<Record<'a>> {
     if let Some(kind) = members.kind {
         let name = options.format.as_str();
         if reader.text("type", kind).is_some_and(|found| found != name) {
@@ -136,22 +188,22 @@ fn record<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, options: FileO
         FileFormat::MultiTurn => {
             let mut turns = conversation(reader, members)?;
             system = take_system(&mut turns);
-            turns
+            Turns::Many(turns)
         }
         FileFormat::SingleTurn => {
             keeps_history = false;
             let content = said(reader, members);
-            vec![turn(reader, members, content)?]
+            Turns::One(turn(reader, members, content)?)
         }
         FileFormat::MooncakeTrace => {
             let content = traced(reader, members, options.block_size);
             keeps_history = !matches!(content, Some(Content::Messages { .. }));
-            vec![turn(reader, members, content)?]
+            Turns::One(turn(reader, members, content)?)
         }
         FileFormat::RandomPool => {
             let content = said(reader, members)?;
             let bare = Members::default();
-            vec![turn(reader, &bare, Some(content))?]
+            Turns::One(turn(reader, &bare, Some(content))?)
         }
     };
     Some(Session {
@@ -164,7 +216,7 @@ fn record<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, options: FileO
 }
 
 /// The turns of a conversation that stands in one record.
-fn conversation<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Vec<FileTurn>> {
+fn conversation<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Vec<FileTurn<'a>>> {
     let Some(list) = members.turns else {
         let advice = if members.text.is_some() || members.texts.is_some() {
             "it has a text of its own, as records of format single_turn have"
@@ -176,7 +228,7 @@ fn conversation<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Optio
     };
     let items = reader.items("turns", list)?;
     // Everything is read before anything is given up on, so that all mistakes are reported.
-    let turns: Vec<Option<FileTurn>> = items
+    let turns: Vec<Option<FileTurn<'a>>> = items
         .into_iter()
         .enumerate()
         .map(|(at, raw)| {
@@ -190,7 +242,7 @@ fn conversation<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Optio
 }
 
 /// A conversation may begin with a system message that has nothing but its text: it is said before every turn and is no request.
-fn take_system(turns: &mut Vec<FileTurn>) -> Option<String> {
+fn take_system(turns: &mut Vec<FileTurn<'_>>) -> Option<String> {
     let [first, _, ..] = &turns[..] else { return None };
     let is_bare = first.timestamp.is_none()
         && first.delay.is_none()
@@ -201,14 +253,14 @@ fn take_system(turns: &mut Vec<FileTurn>) -> Option<String> {
         return None;
     }
     match turns.remove(0).content {
-        Content::Text(text) => Some(text.into()),
+        Content::Text(text) => Some(text.into_owned()),
         Content::Parts(texts) => Some(texts.join("\n")),
         other => unreachable!("conversations are made of texts, not of {other:?}"),
     }
 }
 
 /// The fields that every request may have, around its content. `None` if the content is.
-fn turn<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, content: Option<Content>) -> Option<FileTurn> {
+fn turn<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, content: Option<Content<'a>>) -> Option<FileTurn<'a>> {
     let role = members.role.and_then(|raw| reader.text("role", raw));
     let turn = FileTurn {
         record: reader.record(),
@@ -240,12 +292,12 @@ fn extra<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Map<S
 }
 
 /// The content of a record that says it in so many words.
-fn said<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Content> {
+fn said<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Content<'a>> {
     for (field, raw) in members.media() {
         reader.refuse(field, raw, "write requests of text");
     }
     match (members.text, members.texts) {
-        (Some(raw), None) => reader.text("text", raw).map(|text| Content::Text(text.into())),
+        (Some(raw), None) => reader.text("text", raw).map(Content::Text),
         (None, Some(raw)) => {
             let mut texts = reader.texts("texts", raw)?;
             Some(match texts.len() {
@@ -278,7 +330,7 @@ fn advice(members: &Members<'_>) -> &'static str {
 }
 
 /// The content of a record of a trace.
-fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u32) -> Option<Content> {
+fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u32) -> Option<Content<'a>> {
     reader.refuse(
         "payload",
         members.payload,
@@ -325,7 +377,7 @@ fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u3
         }
     }
     match written.first() {
-        Some(("text_input", raw)) => reader.text("text_input", raw).map(|text| Content::Text(text.into())),
+        Some(("text_input", raw)) => reader.text("text_input", raw).map(Content::Text),
         Some(("messages", raw)) => {
             let tools = match members.tools {
                 Some(tools) => Some(reader.list_of_objects("tools", tools, "type")?),
@@ -366,7 +418,7 @@ fn blocks(
     input_tokens: u32,
     hash_ids: Box<[u64]>,
     block_size: u32,
-) -> Option<Content> {
+) -> Option<Content<'static>> {
     if hash_ids.is_empty() {
         return Some(Content::Words { input_tokens });
     }

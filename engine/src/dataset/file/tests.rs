@@ -11,7 +11,7 @@ fn options(format: FileFormat) -> FileOptions {
     }
 }
 
-fn sessions(format: FileFormat, text: &str) -> Vec<Session> {
+fn sessions(format: FileFormat, text: &str) -> Vec<Session<'_>> {
     read_lines(text, options(format)).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
@@ -34,7 +34,7 @@ fn mistakes(format: FileFormat, text: &str) -> Vec<String> {
     }
 }
 
-fn text(turn: &FileTurn) -> &str {
+fn text<'a>(turn: &'a FileTurn<'_>) -> &'a str {
     match &turn.content {
         Content::Text(text) => text,
         other => panic!("{other:?} is no text"),
@@ -44,7 +44,8 @@ fn text(turn: &FileTurn) -> &str {
 #[test]
 fn a_single_turn_record_has_all_its_fields() {
     let line = r#"{"text": "one \"two\"", "timestamp": 1500.25, "delay": 20, "role": "tool", "output_length": 7, "extra": {"a": 1}, "mine": []}"#;
-    let [session] = &sessions(FileFormat::SingleTurn, &format!("\n{line}\n\n"))[..] else {
+    let lines = format!("\n{line}\n\n");
+    let [session] = &sessions(FileFormat::SingleTurn, &lines)[..] else {
         panic!("one session")
     };
     let [turn] = &session.turns[..] else { panic!("one turn") };
@@ -112,7 +113,7 @@ fn a_trace_has_measures_texts_or_messages() {
            {"timestamp": 3, "messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function"}]}
            {"timestamp": 4, "input_length": 1, "hash_ids": [-1]}"#,
     );
-    let contents: Vec<&Content> = read.iter().map(|session| &session.turns[0].content).collect();
+    let contents: Vec<&Content<'_>> = read.iter().map(|session| &session.turns[0].content).collect();
     let blocks = |input_tokens, hash_ids: &[u64]| Content::Blocks {
         input_tokens,
         hash_ids: hash_ids.into(),
@@ -261,20 +262,31 @@ fn a_large_file_reads_the_same_on_several_threads() {
 }
 
 #[test]
+fn a_large_file_is_loaded_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("large");
+    let bytes: Vec<u8> = (0..LARGE as u32 + 7).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&path, &bytes).expect("written");
+    assert!(load_file(&path).expect("it is there") == bytes);
+}
+
+#[test]
 fn a_file_that_is_none_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    let read = |name: &str| read_file(&directory.path().join(name), options(FileFormat::SingleTurn));
+    let read = |name: &str| {
+        let bytes = load_file(&directory.path().join(name))?;
+        read_bytes(&bytes, options(FileFormat::SingleTurn)).map(|sessions| sessions.len())
+    };
     assert!(matches!(read("."), Err(FileError::NotAFile)));
     assert!(matches!(read("missing"), Err(FileError::Unreadable(_))));
     let write = |name: &str, bytes: &[u8]| std::fs::write(directory.path().join(name), bytes).expect("written");
     write("blank", b"\n  \r\n");
     assert!(matches!(read("blank"), Err(FileError::Empty)));
     write("mark", b"\xef\xbb\xbf{\"text\": \"a\"}\r\n");
-    assert_eq!(read("mark").expect("a mark is no mistake").sessions.len(), 1);
+    assert_eq!(read("mark").expect("a mark is no mistake"), 1);
     // As `sha256sum` prints it.
-    write("abc", b"{\"text\": \"abc\"}\n");
     let sum = "b3b44c015f2cfd9f6727c04576599da0309a65ffc71323b91e87b469177983c2";
-    assert_eq!(read("abc").expect("one record").sha256, sum);
+    assert_eq!(sha256(b"{\"text\": \"abc\"}\n"), sum);
     write("latin", b"{\"text\": \"a\"}\n{\"text\": \"\xe9\"}\n");
     match read("latin") {
         Err(FileError::Mistakes { list, .. }) => assert_eq!((list[0].record, list[0].column), (2, 11)),
@@ -284,12 +296,12 @@ fn a_file_that_is_none_is_refused() {
 
 #[test]
 fn records_that_are_given_one_by_one_are_counted_from_zero() {
-    let records = ["{\"text\": \"a\"}".to_owned(), "{\"text\": 1}".to_owned()];
-    let error = read_records(&records, options(FileFormat::SingleTurn));
+    let records = ["{\"text\": \"a\"}", "{\"text\": 1}"];
+    let error = read_records(records.into_iter(), options(FileFormat::SingleTurn));
     match error {
         Err(FileError::Mistakes { list, .. }) => assert_eq!((list[0].record, list[0].field.as_str()), (1, "text")),
         other => panic!("{other:?}"),
     }
-    let read = read_records(&records[..1], options(FileFormat::SingleTurn)).expect("one record");
+    let read = read_records(records.into_iter().take(1), options(FileFormat::SingleTurn)).expect("one record");
     assert_eq!(read[0].turns[0].record, 0);
 }

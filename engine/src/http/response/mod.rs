@@ -7,7 +7,7 @@ use super::body::Body;
 use super::endpoint::Protocol;
 use super::error::HttpError;
 use super::failure::{FailureKind, MAX_MESSAGE_BYTES, ResponseFailure, excerpt, without_credentials};
-use super::head::{Head, MAX_HEAD_BYTES};
+use super::head::{Head, HeadProgress, MAX_HEAD_BYTES};
 use super::scratch::{Carry, ScratchPool};
 use super::sse::EventSplitter;
 use super::stream::{AnswerEvents, AnswerState};
@@ -74,7 +74,9 @@ pub struct ResponseReader {
     /// Set as soon as the response is known to be a failure; final once the response is complete.
     failure: Option<Box<ResponseFailure>>,
     /// Bytes of interim heads before the head.
-    interim_bytes: usize,
+    interim_bytes: u32,
+    /// Of the head that is carried.
+    head_progress: HeadProgress,
     status: u16,
     state: State,
     sink: Sink,
@@ -95,6 +97,7 @@ impl ResponseReader {
             },
             failure: None,
             interim_bytes: 0,
+            head_progress: HeadProgress::default(),
             status: 0,
             state: State::Head,
             sink: Sink::Discard,
@@ -215,7 +218,7 @@ impl ResponseReader {
         }
         if self.state == State::Head && !bytes.is_empty() {
             feed.consumed = if self.carry.is_empty() {
-                self.read_heads(bytes, pool, feed)?
+                self.begin_head(bytes, pool, feed)?
             } else {
                 self.continue_head(bytes, pool, feed)?
             };
@@ -226,24 +229,13 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// Reads heads up to the final one, which lie whole in `bytes`; what is left of an unfinished one is carried. Returns
-    /// the bytes used.
-    fn read_heads(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<usize, HttpError> {
-        let mut at = 0;
-        // One byte more than the bound shows that it was passed; what lies further on must not decide.
-        while let Some(head) = Head::parse(&bytes[at..bytes.len().min(at + self.head_room() + 1)])? {
-            let whole = &bytes[at..at + head.len];
-            at += head.len;
-            if self.take_head(head, whole, pool)? {
-                feed.head_completed = true;
-                return Ok(at);
-            }
+    /// Reads the heads that `bytes` begin with; what is left of an unfinished one is carried. Returns the bytes used.
+    fn begin_head(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<usize, HttpError> {
+        let used = self.read_heads(bytes, pool, feed)?;
+        if feed.head_completed {
+            return Ok(used);
         }
-        let rest = &bytes[at..];
-        if rest.len() > self.head_room() {
-            return Err(HttpError::HeadTooLarge);
-        }
-        self.carry.append(rest, pool);
+        self.carry.append(&bytes[used..], pool);
         Ok(bytes.len())
     }
 
@@ -255,19 +247,53 @@ impl ResponseReader {
         held.append(part, pool);
         // A head can only end at a line end, so parsing waits for one.
         let line_ended = memchr::memchr(b'\n', part).is_some();
-        let result = if line_ended || held.len() > self.head_room() {
+        let used = if line_ended || held.len() > self.head_room() {
             self.read_heads(held.bytes(), pool, feed)
         } else {
-            self.carry = std::mem::take(&mut held);
-            Ok(before + part.len())
+            Ok(0)
         };
+        if let Ok(0) = used {
+            // Nothing ended: it stays where it is, for copying it each time would cost the square of its length.
+            self.carry = held;
+            return Ok(part.len());
+        }
+        let result = used.map(|used| {
+            if feed.head_completed {
+                return used - before;
+            }
+            self.carry.append(&held.bytes()[used..], pool);
+            part.len()
+        });
         held.release(pool);
-        Ok(result? - before)
+        result
+    }
+
+    /// Reads the heads that lie whole in `bytes`, up to the final one. Returns the bytes used.
+    fn read_heads(&mut self, bytes: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Result<usize, HttpError> {
+        let mut at = 0;
+        // One byte more than the bound shows that it was passed; what lies further on must not decide.
+        loop {
+            let end = bytes.len().min(at + self.head_room() + 1);
+            let Some(head) = Head::parse(&bytes[at..end], &mut self.head_progress)? else {
+                break;
+            };
+            let whole = &bytes[at..at + head.len];
+            at += head.len;
+            self.head_progress = HeadProgress::default();
+            if self.take_head(head, whole, pool)? {
+                feed.head_completed = true;
+                return Ok(at);
+            }
+        }
+        if bytes.len() - at > self.head_room() {
+            return Err(HttpError::HeadTooLarge);
+        }
+        Ok(at)
     }
 
     /// Bytes that the bound leaves for the head behind the interim heads so far.
     fn head_room(&self) -> usize {
-        MAX_HEAD_BYTES - self.interim_bytes
+        MAX_HEAD_BYTES - self.interim_bytes as usize
     }
 
     /// Takes a head, which is these bytes; answers whether it is the final one.
@@ -279,7 +305,8 @@ impl ResponseReader {
             return Err(HttpError::UnexpectedUpgrade);
         }
         if head.is_interim() {
-            self.interim_bytes += head.len;
+            // The bound on heads bounds it.
+            self.interim_bytes += head.len as u32;
             return Ok(false);
         }
         if let Some(tap) = pool.tap() {

@@ -103,13 +103,13 @@ impl BodyTemplate {
     }
 
     /// The output tokens that the body of a turn asks for.
-    pub(super) fn requested_output_tokens(&self, turn: &Turn) -> Option<u32> {
+    pub(super) fn requested_output_tokens(&self, turn: &Turn<'_>) -> Option<u32> {
         self.fixed_output_tokens.unwrap_or(turn.output_tokens)
     }
 
     /// Appends the body of one turn to an empty buffer; returns where in it the turn's message stands: nowhere if requests have no place for a history, if `extra` brings the
     /// messages, or if the turn has all of them. `system` is what the conversation's system says, for APIs that keep it apart.
-    pub(super) fn fill(&self, turn: &Turn, system: Option<&str>, out: &mut Vec<u8>) -> Range<u32> {
+    pub(super) fn fill(&self, turn: &Turn<'_>, system: Option<&str>, out: &mut Vec<u8>) -> Range<u32> {
         out.reserve(self.fixed_len() + turn.text.len() + 64);
         let mut message = 0..0;
         for segment in &self.segments {

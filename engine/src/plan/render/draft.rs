@@ -6,8 +6,8 @@ use super::said::{self, Demands};
 use super::source::Source;
 use super::{MAX_DATASET_BYTES, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
 use crate::dataset::{
-    Content, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session, Synthetic,
-    SyntheticRankings,
+    Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session,
+    Synthetic, SyntheticRankings,
 };
 use crate::plan::{RequestImage, RequestImages};
 
@@ -19,7 +19,7 @@ const PART_FRAME_BYTES: u64 = 32;
 /// A dataset and what its requests have in common. Nothing of it is refused any more.
 pub(in crate::plan) struct Draft<'a> {
     parts: Parts<'a>,
-    source: Source,
+    source: Source<'a>,
     /// Turns of all conversations, and those of the longest one.
     requests: u64,
     turns_max: u32,
@@ -39,7 +39,7 @@ impl<'a> Draft<'a> {
         }
         let mut sizes = Sizes::of(Parts::new(inputs)?, dataset.entries)?;
         for (entry, turns) in (0..dataset.entries).zip(dataset.turn_counts()) {
-            let id = || dataset.conversation_id(entry);
+            let id = || ConversationIds::new(dataset.seed).of(entry);
             sizes.conversation(id, turns, std::iter::repeat_n(Demands::default(), turns as usize))?;
         }
         for size in dataset.sizes() {
@@ -71,7 +71,7 @@ impl<'a> Draft<'a> {
                 passages: passages as usize,
                 ..Demands::default()
             };
-            sizes.conversation(|| dataset.conversation_id(entry), 1, [demands])?;
+            sizes.conversation(|| ConversationIds::new(dataset.seed).of(entry), 1, [demands])?;
             sizes.text(u64::from(passages) * PASSAGE_FRAME_BYTES + tokens_bytes(tokens));
             // Drawing the lengths of more of them would take long.
             sizes.check()?;
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
     /// The first [`RenderError`] found.
     pub(in crate::plan) fn sessions(
         inputs: &'a RenderInputs<'a>,
-        sessions: Vec<Session>,
+        sessions: Vec<Session<'a>>,
         make: FileConversations,
     ) -> Result<Self, RenderError> {
         let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
@@ -95,7 +95,7 @@ impl<'a> Draft<'a> {
             let turns = u32::try_from(session.turns.len()).unwrap_or(u32::MAX);
             let id = || match &session.id {
                 Some(id) => String::from(&**id),
-                None => make.id(number),
+                None => make.ids().of(number),
             };
             let demands = session.turns.iter().enumerate().map(|(at, turn)| Demands {
                 has_system: at == 0 && session.system.is_some(),
@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The sessions that it is made of; `None` if it is synthetic.
-    pub(in crate::plan) fn file_sessions(&self) -> Option<&[Session]> {
+    pub(in crate::plan) fn file_sessions(&self) -> Option<&[Session<'a>]> {
         match &self.source {
             Source::Sessions { sessions, .. } => Some(sessions),
             Source::Synthetic(_) | Source::Rankings(_) => None,
@@ -224,7 +224,7 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    fn into_draft(self, source: Source) -> Result<Draft<'a>, RenderError> {
+    fn into_draft(self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
         self.check()?;
         Ok(Draft {
             parts: self.parts,
@@ -243,7 +243,7 @@ fn check_length(key: &'static str, lengths: LengthDistribution) -> Result<(), Re
     }
 }
 
-fn demands(turn: &FileTurn) -> Demands<'_> {
+fn demands<'a>(turn: &'a FileTurn<'_>) -> Demands<'a> {
     Demands {
         role: turn.role.as_deref(),
         has_system: false,
@@ -257,7 +257,7 @@ fn demands(turn: &FileTurn) -> Demands<'_> {
 }
 
 /// What a turn says, in bytes of a body.
-fn turn_bytes(turn: &FileTurn) -> u64 {
+fn turn_bytes(turn: &FileTurn<'_>) -> u64 {
     let said = match &turn.content {
         Content::Text(text) => json_bytes(text),
         Content::Parts(texts) => texts.iter().map(|text| json_bytes(text) + PART_FRAME_BYTES).sum(),

@@ -34,7 +34,7 @@ pub(super) enum Form {
 
 impl Form {
     /// Appends what a turn says. In a list of messages the turn's own have a place, where a history can stand in front of them.
-    pub(super) fn push(self, turn: &Turn, out: &mut Vec<u8>) -> Option<Range<usize>> {
+    pub(super) fn push(self, turn: &Turn<'_>, out: &mut Vec<u8>) -> Option<Range<usize>> {
         let object = |text: &str| json!({ "text": text });
         match self {
             Self::Messages | Self::UserMessages | Self::Items => {
@@ -45,12 +45,12 @@ impl Form {
                 out.push(b']');
                 return Some(place);
             }
-            Self::Prompt if more_texts(turn).is_empty() => push_json(out, &turn.text),
+            Self::Prompt if more_texts(turn).is_empty() => push_json(out, &*turn.text),
             Self::Prompt | Self::Texts => {
-                let texts: Vec<&String> = std::iter::once(&turn.text).chain(more_texts(turn)).collect();
+                let texts: Vec<&str> = texts(turn).collect();
                 push_json(out, &texts);
             }
-            Self::Query => push_json(out, &turn.text),
+            Self::Query => push_json(out, &*turn.text),
             Self::QueryObject => push_json(out, &object(&turn.text)),
             Self::Passages => push_json(out, passages(turn)),
             Self::PassageObjects => {
@@ -62,9 +62,9 @@ impl Form {
     }
 
     /// The turn's message, with the system's in front of it where that is a message too; or all the messages that the turn brings.
-    fn push_messages(self, turn: &Turn, out: &mut Vec<u8>) {
+    fn push_messages(self, turn: &Turn<'_>, out: &mut Vec<u8>) {
         let Some(written) = turn.written.as_deref() else {
-            return self.push_message(out, "user", &turn.text);
+            return self.push_message(out, "user", &*turn.text);
         };
         if let Some(messages) = &written.messages {
             let list = messages
@@ -80,14 +80,13 @@ impl Form {
         }
         let role = written.role.as_deref().unwrap_or("user");
         if written.more_texts.is_empty() {
-            return self.push_message(out, role, &turn.text);
+            return self.push_message(out, role, &*turn.text);
         }
         let kind = match self {
             Self::Items => "input_text",
             _ => "text",
         };
-        let texts = std::iter::once(&turn.text).chain(&written.more_texts);
-        let parts: Vec<Value> = texts.map(|text| json!({"type": kind, "text": text})).collect();
+        let parts: Vec<Value> = texts(turn).map(|text| json!({"type": kind, "text": text})).collect();
         self.push_message(out, role, &parts);
     }
 
@@ -133,12 +132,17 @@ pub(super) fn misfit(kind: EndpointKind, turn: Demands<'_>) -> Option<&'static s
     None
 }
 
-fn more_texts(turn: &Turn) -> &[String] {
+/// All texts of a turn's message.
+fn texts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = &'a str> {
+    std::iter::once(&*turn.text).chain(more_texts(turn).iter().map(String::as_str))
+}
+
+fn more_texts<'a>(turn: &'a Turn<'_>) -> &'a [String] {
     turn.written.as_deref().map_or(&[], |written| &written.more_texts)
 }
 
 /// Passages are what they are, or of a record with several texts those behind the query.
-fn passages(turn: &Turn) -> &[String] {
+fn passages<'a>(turn: &'a Turn<'_>) -> &'a [String] {
     turn.written
         .as_deref()
         .map_or(&[], |written| match written.passages.is_empty() {

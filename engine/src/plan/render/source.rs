@@ -7,15 +7,15 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use super::{Parts, Scratch};
-use crate::dataset::{Conversation, FileConversations, Session, Synthetic, SyntheticRankings};
+use crate::dataset::{Conversation, ConversationIds, FileConversations, Session, Synthetic, SyntheticRankings};
 use crate::plan::{Conversations, RequestImage, RequestImages, Sampler};
 
 /// What requests are made from.
-pub(super) enum Source {
+pub(super) enum Source<'t> {
     Synthetic(Synthetic),
     Rankings(SyntheticRankings),
     Sessions {
-        sessions: Vec<Session>,
+        sessions: Vec<Session<'t>>,
         make: FileConversations,
     },
 }
@@ -24,19 +24,20 @@ pub(super) enum Source {
 struct Stretch<'a> {
     /// The number of its first one.
     first: u32,
-    conversations: Box<dyn Iterator<Item = Conversation> + Send + 'a>,
+    conversations: Box<dyn Iterator<Item = Conversation<'a>> + Send + 'a>,
 }
 
-/// The requests of a stretch, with identity and number of turns of each of its conversations.
-#[derive(Default)]
+/// The requests of a stretch, with the number of turns of each of its conversations and what identities they bring.
 struct Rendered {
     entries: Vec<RequestImage>,
-    conversations: Vec<(Box<str>, usize)>,
+    turns: Vec<u32>,
+    own_ids: Vec<(u32, Box<str>)>,
 }
 
-impl Source {
+impl Source<'_> {
     /// Makes all requests. The source must not be empty.
     pub(super) fn render(mut self, parts: &Parts<'_>, threads: usize) -> RequestImages {
+        let made = self.made_ids();
         let mut stretches = self.cut(threads.max(1)).into_iter();
         let own = stretches.next();
         let rendered: Vec<Rendered> = std::thread::scope(|scope| {
@@ -47,7 +48,20 @@ impl Source {
             };
             own.into_iter().chain(threads.into_iter().map(join)).collect()
         });
-        together(rendered, parts)
+        // What is left of a large file takes a while to give back.
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop(self));
+            together(rendered, parts, made)
+        })
+    }
+
+    /// The identities of conversations that bring none.
+    fn made_ids(&self) -> ConversationIds {
+        match self {
+            Self::Synthetic(dataset) => ConversationIds::new(dataset.seed),
+            Self::Rankings(dataset) => ConversationIds::new(dataset.seed),
+            Self::Sessions { make, .. } => make.ids(),
+        }
     }
 
     fn count(&self) -> u32 {
@@ -73,7 +87,7 @@ impl Source {
                 ranges
                     .map(|range: Range<u32>| Stretch {
                         first: range.start,
-                        conversations: Box::new(dataset.conversations_in(range)),
+                        conversations: Box::new(dataset.conversations_in(range).map(shorter)),
                     })
                     .collect()
             }
@@ -82,7 +96,7 @@ impl Source {
                 ranges
                     .map(|range: Range<u32>| Stretch {
                         first: range.start,
-                        conversations: Box::new(dataset.conversations_in(range)),
+                        conversations: Box::new(dataset.conversations_in(range).map(shorter)),
                     })
                     .collect()
             }
@@ -109,12 +123,18 @@ impl Source {
     }
 }
 
+/// A conversation that borrows nothing as one that may.
+fn shorter<'a>(conversation: Conversation<'static>) -> Conversation<'a> {
+    conversation
+}
+
 impl Stretch<'_> {
     fn render(self, parts: &Parts<'_>) -> Rendered {
         let count = self.conversations.size_hint().0;
         let mut rendered = Rendered {
             entries: Vec::with_capacity(count),
-            conversations: Vec::with_capacity(count),
+            turns: Vec::with_capacity(count),
+            own_ids: Vec::new(),
         };
         let mut scratch = Scratch::default();
         for (number, conversation) in (self.first..).zip(self.conversations) {
@@ -126,30 +146,36 @@ impl Stretch<'_> {
                 let image = parts.image(number, position, turn, system, &mut scratch);
                 rendered.entries.push(image);
             }
-            rendered
-                .conversations
-                .push((conversation.id.into_boxed_str(), turns.len()));
+            let count = u32::try_from(turns.len()).expect("the bound on bytes bounds the turns");
+            rendered.turns.push(count);
+            rendered.own_ids.extend(conversation.id.map(|id| (number, id)));
         }
         rendered
     }
 }
 
-fn together(rendered: Vec<Rendered>, parts: &Parts<'_>) -> RequestImages {
-    let requests = rendered.iter().map(|part| part.entries.len()).sum();
-    let mut entries = Vec::with_capacity(requests);
-    let mut index = Conversations::builder();
+fn together(rendered: Vec<Rendered>, parts: &Parts<'_>, made: ConversationIds) -> RequestImages {
+    let requests: usize = rendered.iter().map(|part| part.entries.len()).sum();
+    let mut index = Conversations::builder(made);
+    let mut images = Vec::with_capacity(rendered.len());
     for part in rendered {
-        entries.extend(part.entries);
-        part.conversations
-            .into_iter()
-            .for_each(|(id, turns)| index.push(id, turns));
+        let mut own_ids = part.own_ids.into_iter().peekable();
+        for turns in part.turns {
+            let number = index.count();
+            index.push(own_ids.next_if(|&(own, _)| own == number).map(|(_, id)| id), turns);
+        }
+        images.push(part.entries);
     }
     let index = index.finish();
+    let mut images = images.into_iter().flatten();
+    // The length of a range is known beforehand, so that images go to their place at once; a list of lists would be copied twice.
+    let next = |_| images.next().expect("as many images as were counted");
+    let entries = (0..requests).map(next).collect();
     let count = NonZeroU32::new(index.count()).expect("a draft of nothing was refused");
     RequestImages {
         heads: parts.heads.clone().into(),
         ids: parts.ids.clone().into(),
-        entries: entries.into(),
+        entries,
         order: Sampler::sequential(count),
         conversations: index.into(),
         answer_frame: parts.answer_frame(),

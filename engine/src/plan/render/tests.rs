@@ -90,7 +90,7 @@ impl Given {
     }
 
     /// The images of conversations, unchecked.
-    fn make(&self, conversations: impl IntoIterator<Item = Conversation>) -> Vec<RequestImage> {
+    fn make(&self, conversations: impl IntoIterator<Item = Conversation<'static>>) -> Vec<RequestImage> {
         self.with_inputs(|inputs| {
             let parts = Parts::new(inputs).expect("the inputs are sound");
             let turns = conversations.into_iter().flat_map(|conversation| conversation.turns);
@@ -110,9 +110,8 @@ impl Given {
         records: &[&str],
         look: impl FnOnce(Result<Draft<'_>, RenderError>) -> T,
     ) -> T {
-        let records: Vec<String> = records.iter().map(|&record| record.to_owned()).collect();
         let options = FileOptions { format, block_size: 4 };
-        let sessions = read_records(&records, options).unwrap_or_else(|error| panic!("{error:?}"));
+        let sessions = read_records(records.iter().copied(), options).unwrap_or_else(|error| panic!("{error:?}"));
         let make = FileConversations::new(None, 4, self.seed);
         self.with_inputs(|inputs| look(Draft::sessions(inputs, sessions, make)))
     }
@@ -293,7 +292,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
         let conversations = images.conversations;
         let entries = images.entries.iter();
         entries
-            .map(|e| (e.tail.clone(), conversations.id(e.conversation).to_owned()))
+            .map(|e| (e.tail.clone(), conversations.id(e.conversation).into_owned()))
             .collect::<Vec<_>>()
     };
     assert_eq!(bytes(1), bytes(1));

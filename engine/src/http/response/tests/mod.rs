@@ -393,6 +393,20 @@ fn h27_a_whole_response_with_a_close_right_behind_is_a_success() {
 }
 
 #[test]
+fn a_head_that_comes_byte_by_byte_stays_in_one_buffer() {
+    let fields = format!("X-Filler: {}\r\n", "x".repeat(200)).repeat(100);
+    let wire = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
+    let (mut pool, mut reader) = (ScratchPool::new(1, MAX_HEAD_BYTES), ResponseReader::new(Protocol::Chat));
+    let (last, before) = wire.as_bytes().split_last().unwrap();
+    for byte in before {
+        let feed = reader.feed(&[*byte], &mut pool).unwrap();
+        assert_eq!((feed.consumed, feed.head_completed), (1, false));
+    }
+    assert!(reader.feed(&[*last], &mut pool).unwrap().complete);
+    assert_eq!(pool.idle(), 1, "a second buffer is one that it was copied to");
+}
+
+#[test]
 fn the_head_is_bounded_interim_heads_included() {
     let filler = |bytes: usize| format!("X-Filler: {}\r\n", "x".repeat(bytes - 12));
     let with_head_of = |bytes: usize| {

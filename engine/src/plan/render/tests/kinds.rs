@@ -4,9 +4,9 @@ use super::*;
 use crate::dataset::{Conversation, FileFormat, Written};
 
 /// The body of the one turn of a conversation.
-fn body_of(given: &Given, turn: Turn) -> String {
+fn body_of(given: &Given, turn: Turn<'static>) -> String {
     let conversation = Conversation {
-        id: "c".into(),
+        id: None,
         turns: vec![turn],
     };
     let images = given.make([conversation]);
@@ -21,7 +21,7 @@ fn given(kind: EndpointKind, streaming: bool) -> Given {
     }
 }
 
-fn turn(output_tokens: Option<u32>) -> Turn {
+fn turn(output_tokens: Option<u32>) -> Turn<'static> {
     Turn {
         text: "a b".into(),
         output_tokens,
@@ -29,14 +29,14 @@ fn turn(output_tokens: Option<u32>) -> Turn {
     }
 }
 
-fn written(written: Written) -> Turn {
+fn written(written: Written) -> Turn<'static> {
     Turn {
         written: Some(Box::new(written)),
         ..turn(Some(8))
     }
 }
 
-fn passages() -> Turn {
+fn passages() -> Turn<'static> {
     written(Written {
         passages: vec!["c".into(), "d".into()],
         ..Written::default()
