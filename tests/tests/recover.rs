@@ -592,30 +592,3 @@ fn raw_records_are_recovered_unless_they_would_have_to_be_masked() {
         }
     }
 }
-
-#[test]
-fn a_run_that_is_killed_while_nothing_moves_has_no_stop_reason_and_says_what_was_in_flight() {
-    let server = faulty("every:3:hang");
-    let workplace = Workplace::new(&config(&server.url(), &phase("load", "concurrency: 2, requests: 100")));
-    let program = workplace.start_profile(&["--stall-timeout", "inf"]);
-    let journal = workplace.path(JOURNAL);
-    // Both slots are taken for ever, and the journal knows.
-    let counted = b"\"sent\":6,\"succeeded\":4";
-    let killed = kill(workplace, program, || {
-        let bytes = fs::read(&journal).unwrap_or_default();
-        bytes.windows(counted.len()).any(|window| window == counted)
-    });
-    let ended = killed.recover(&[]).expect(0);
-    assert_books(&killed, &server.ledger());
-    for part in ["phase load was under way", "the last count had 2 in flight"] {
-        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
-    }
-    let results = killed.workplace.path("results");
-    let summary = json(&results.join("phases/load/profile_export_aiperf.json"));
-    assert!(summary["ringload"]["stop_reason"].is_null(), "{summary:#}");
-    let root = json(&results.join("profile_export_aiperf.json"));
-    assert_eq!(
-        root["ringload"]["recovered"]["phases_under_way"]["load"]["in_flight"],
-        2
-    );
-}

@@ -1,4 +1,4 @@
-//! A journal that is whole gives what the run itself wrote: the same lines, the same figures, the same phases.
+//! A journal that is whole gives what the run itself wrote: the same lines, the same figures, the same phases. And that of a run that stalled.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -236,5 +236,32 @@ fn what_is_recovered_of_a_whole_journal_is_what_the_run_wrote() {
             .as_array()
             .is_some_and(|errors| !errors.is_empty()),
         "there were failures"
+    );
+}
+
+#[test]
+fn a_run_that_is_killed_while_nothing_moves_has_no_stop_reason_and_says_what_was_in_flight() {
+    let server = faulty("every:3:hang");
+    let workplace = Workplace::new(&config(&server.url(), &phase("load", "concurrency: 2, requests: 100")));
+    let program = workplace.start_profile(&["--stall-timeout", "inf"]);
+    let journal = workplace.path("results/ringload.journal");
+    // Both slots are taken for ever, and the journal knows.
+    let counted = b"\"sent\":6,\"succeeded\":4";
+    eventually("the moment to die", || {
+        let bytes = fs::read(&journal).unwrap_or_default();
+        bytes.windows(counted.len()).any(|window| window == counted)
+    });
+    program.signal("KILL");
+    assert_eq!(program.end().code, None, "a signal ended it");
+    let said = workplace.run(&["recover", "results"]).expect(0).stdout;
+    for part in ["phase load was under way", "the last count had 2 in flight"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let summary = json(&workplace, "results/phases/load/profile_export_aiperf.json");
+    assert!(summary["ringload"]["stop_reason"].is_null(), "{summary:#}");
+    let root = workplace.root();
+    assert_eq!(
+        root["ringload"]["recovered"]["phases_under_way"]["load"]["in_flight"],
+        2
     );
 }
