@@ -35,3 +35,4 @@ pub mod tls;
 pub mod units;
 
 mod sys;
+mod varint;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 const ROWS: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("units", &[]),
+    // Numbers in few bytes, for what a journal keeps of records and of the plan.
+    ("varint", &[]),
     ("interrupt", &[]),
     ("sys", &["units"]),
     // The monotonic clock is a system call.
@@ -17,9 +19,9 @@ const ROWS: &[(&str, &[&str])] = &[
     ("http", &[]),
     ("dataset", &["units"]),
     ("config", &["units"]),
-    ("plan", &["config", "dataset", "id", "units"]),
+    ("plan", &["config", "dataset", "id", "units", "varint"]),
     // What a request is judged by depends on the entry of the dataset that was sent.
-    ("record", &["id", "plan", "units"]),
+    ("record", &["id", "plan", "units", "varint"]),
     // Counts by outcome; cores and coordinator wake one another through an event of the kernel; a test bounds its wait by the clock.
     ("credit", &["clock", "id", "record", "sys", "units"]),
     ("journal", &["id", "record", "units"]),

@@ -3,10 +3,12 @@
 //! A run can end millions of requests, so a line is pushed together from prepared pieces into one buffer: no tree of values, no
 //! allocation.
 
+use std::sync::{Arc, OnceLock};
+
 use super::digits::{push_integer, push_milliseconds};
 use super::http_trace::Traces;
 use crate::clock::WallAnchor;
-use crate::plan::Plan;
+use crate::plan::{Conversations, Plan, RequestImage};
 use crate::record::{ErrorDetail, ImageFacts, Judge, Outcome, RecordView, RequestRecord};
 use crate::report::{ErrorCount, Fields as _, Formula, Kind, METRICS, Metric, Unit, judge};
 use crate::units::Nanos;
@@ -23,17 +25,13 @@ pub struct RecordLines {
     phases: Vec<Vec<u8>>,
     /// The word for each phase's kind.
     kinds: Vec<&'static str>,
-    images: Vec<Image>,
+    images: Arc<[RequestImage]>,
+    conversations: Arc<Conversations>,
+    /// By image, made when the first record needs it: of a large dataset, few may have been sent.
+    turns: Vec<OnceLock<Box<[u8]>>>,
     metrics: Vec<Prepared>,
     judge: Option<Judge>,
     traces: Option<Traces>,
-}
-
-#[derive(Debug)]
-struct Image {
-    facts: ImageFacts,
-    /// The identity of the conversation, quoted and escaped, and which of its turns this is.
-    conversation: Vec<u8>,
 }
 
 /// A metric with the text around its value.
@@ -106,15 +104,6 @@ impl RecordLines {
             push(&mut text, &format!(r#","phase_kind":"{kind}","was_cancelled":"#));
             text
         });
-        let images = plan.requests.entries.iter().map(|entry| {
-            let mut conversation = Vec::new();
-            push_text(&mut conversation, &plan.requests.conversations.id(entry.conversation));
-            push(&mut conversation, &format!(r#","turn_index":{}"#, entry.turn));
-            Image {
-                facts: ImageFacts::of(entry),
-                conversation,
-            }
-        });
         let metrics = METRICS
             .iter()
             .filter(|metric| metric.per_record && (streaming || !metric.streaming_only));
@@ -123,7 +112,9 @@ impl RecordLines {
             streaming,
             phases: phases.collect(),
             kinds: plan.phases.iter().map(|phase| phase.kind.as_str()).collect(),
-            images: images.collect(),
+            images: Arc::clone(&plan.requests.entries),
+            conversations: Arc::clone(&plan.requests.conversations),
+            turns: plan.requests.entries.iter().map(|_| OnceLock::new()).collect(),
             metrics: metrics
                 .filter_map(|metric| match metric.kind {
                     Kind::Record(formula) => Some(Prepared::new(metric, formula)),
@@ -188,7 +179,7 @@ impl RecordLines {
         push(out, r#","x_correlation_id":"#);
         push_id(out, correlation_id);
         push(out, r#","conversation_id":"#);
-        out.extend_from_slice(&self.images[record.image as usize].conversation);
+        out.extend_from_slice(self.turn(record));
         instant(out, r#","credit_issued_ns":"#, record.issued);
         instant(out, r#","request_start_ns":"#, record.start);
         if record.outcome == Outcome::Success && record.head != Nanos::ZERO {
@@ -225,7 +216,7 @@ impl RecordLines {
         push(out, r#"{"session_num":"#);
         push_integer(out, record.sequence);
         push(out, r#","conversation_id":"#);
-        out.extend_from_slice(&self.images[record.image as usize].conversation);
+        out.extend_from_slice(self.turn(record));
         push(out, r#","x_request_id":"#);
         push_id(out, request_id);
         push(
@@ -253,7 +244,18 @@ impl RecordLines {
     }
 
     fn view<'a>(&self, record: &'a RequestRecord) -> RecordView<'a> {
-        RecordView::new(record, self.images[record.image as usize].facts)
+        RecordView::new(record, ImageFacts::of(&self.images[record.image as usize]))
+    }
+
+    /// The identity of the conversation, quoted and escaped, and which of its turns this is.
+    fn turn(&self, record: &RequestRecord) -> &[u8] {
+        self.turns[record.image as usize].get_or_init(|| {
+            let image = &self.images[record.image as usize];
+            let mut text = Vec::new();
+            push_text(&mut text, &self.conversations.id(image.conversation));
+            push(&mut text, &format!(r#","turn_index":{}"#, image.turn));
+            text.into()
+        })
     }
 
     /// Metrics in the order of the table, each with a comma behind it.

@@ -73,6 +73,16 @@ impl ConversationIds {
         }
     }
 
+    /// Those that [`root`](Self::root) stands for.
+    pub fn of_root(root: u64) -> Self {
+        Self { root }
+    }
+
+    /// All that they are made from.
+    pub fn root(self) -> u64 {
+        self.root
+    }
+
     /// The identity of a conversation, by its number in the dataset.
     pub fn of(self, number: u32) -> String {
         let mut stream = entry_stream(self.root, number);

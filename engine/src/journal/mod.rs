@@ -17,7 +17,7 @@ mod reader;
 mod salvage;
 mod writer;
 
-pub(crate) use frame::block_of;
+pub(crate) use frame::{VERSION, block_of};
 pub(crate) use reader::Reader;
 pub(crate) use salvage::{Hold, NotSalvaged, Salvage, salvage};
 pub(crate) use writer::{BlockWriter, Closed, Journal};

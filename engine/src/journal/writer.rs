@@ -187,9 +187,7 @@ impl Journal {
             source,
         };
         let mut output = Output::create(path).map_err(fail)?;
-        output.append(Kind::Note, opening).map_err(fail)?;
-        // It tells of every entry of the dataset, and no block is as large.
-        output.buffer = Vec::with_capacity(BLOCK_BYTES + HEADER_BYTES);
+        output.open(opening).map_err(fail)?;
         let lock = output.file.try_clone().map_err(fail)?;
         let queue = Arc::new(BlockQueue::new(cores));
         let theirs = Arc::clone(&queue);
@@ -259,8 +257,17 @@ impl Output {
             file,
             end: MAGIC.len() as u64,
             latest: VecDeque::new(),
-            buffer: Vec::new(),
+            buffer: Vec::with_capacity(BLOCK_BYTES + HEADER_BYTES),
         })
+    }
+
+    /// Writes the first note. It tells of every entry of the dataset, so it is not copied to be one write: a journal that ends in the middle of it is
+    /// one that ends before it.
+    fn open(&mut self, opening: &[u8]) -> io::Result<()> {
+        self.file.write_all(&Header::of(Kind::Note, opening).encode())?;
+        self.file.write_all(opening)?;
+        self.end += (HEADER_BYTES + opening.len()) as u64;
+        Ok(())
     }
 
     fn append(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
@@ -332,14 +339,14 @@ mod tests {
         let opened = (MAGIC.len() + HEADER_BYTES + 7) as u64;
 
         let mut output = Output::create(&path).unwrap();
-        output.append(Kind::Note, b"opening").unwrap();
+        output.open(b"opening").unwrap();
         output.append(records, &block).unwrap();
         output.give_up();
         assert_eq!(length(), opened, "the first note stays");
 
         for notes in [0, 3] {
             let mut output = Output::create(&path).unwrap();
-            output.append(Kind::Note, b"opening").unwrap();
+            output.open(b"opening").unwrap();
             for _ in 0..20 {
                 output.append(records, &block).unwrap();
             }

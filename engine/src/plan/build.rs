@@ -94,7 +94,7 @@ pub fn check(config: &Config, options: &BuildOptions) -> Result<Outline, Diagnos
 /// Mistakes that show only when everything is put together, with their places.
 pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostics> {
     let settings = Settings::of(config, options)?;
-    let (inputs, bytes) = (settings.inputs(config), FileBytes::default());
+    let (inputs, bytes) = (settings.inputs(config), FileBytes::identified());
     let Resolved {
         dataset,
         phases,
@@ -103,7 +103,8 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs, &bytes)?;
-    let (requests, dataset_file) = bytes.render(dataset);
+    let requests = dataset.render();
+    let dataset_file = bytes.file(config.dataset.file.as_ref().map(|file| &file.origin));
     let endpoint = &config.endpoint;
     Ok(Plan {
         benchmark_id: options

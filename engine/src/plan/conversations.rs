@@ -100,6 +100,16 @@ impl Conversations {
         }
     }
 
+    /// The identities that the dataset brings, by conversation, in order.
+    pub(super) fn own_ids(&self) -> &[(u32, Box<str>)] {
+        &self.own
+    }
+
+    /// Where all other identities come from.
+    pub(super) fn made_ids(&self) -> ConversationIds {
+        self.made
+    }
+
     /// The images of its turns.
     pub fn images(&self, conversation: u32) -> Range<u32> {
         let at = conversation as usize;

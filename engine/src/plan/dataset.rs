@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
@@ -79,7 +81,7 @@ impl Dataset<'_> {
     }
 
     /// Makes the requests.
-    fn render(self) -> RequestImages {
+    pub(super) fn render(self) -> RequestImages {
         let Self {
             draft,
             pool,
@@ -110,24 +112,48 @@ impl From<RenderError> for NoDataset {
 
 /// The bytes of a dataset's file, once they are read: what is made of them borrows their texts.
 #[derive(Debug, Default)]
-pub(super) struct FileBytes(OnceCell<Vec<u8>>);
+pub(super) struct FileBytes {
+    bytes: OnceCell<Arc<Vec<u8>>>,
+    /// Computes the digest of a file whose requests will be made.
+    digest: OnceCell<JoinHandle<String>>,
+    identified: bool,
+}
 
 impl FileBytes {
-    /// Makes the requests, and says which file they come from, if they come from one. Its digest takes about as long as the rest.
-    pub(super) fn render(&self, dataset: Dataset<'_>) -> (RequestImages, Option<DatasetFile>) {
-        let path = match dataset.origin {
-            Some(FileOrigin::Path { path, .. }) => Some(path.clone()),
-            _ => None,
+    /// Bytes whose digest is wanted. It takes about as long as the rest, most of which is work for one thread, so it begins as soon as they are there.
+    pub(super) fn identified() -> Self {
+        Self {
+            identified: true,
+            ..Self::default()
+        }
+    }
+
+    fn keep(&self, loaded: Vec<u8>) -> &[u8] {
+        let bytes = self.bytes.get_or_init(|| Arc::new(loaded));
+        if self.identified {
+            let shared = Arc::clone(bytes);
+            let begun = Builder::new()
+                .name("ringload-digest".to_owned())
+                .spawn(move || sha256(&shared));
+            // Without a thread it is computed when it is asked for.
+            if let Ok(thread) = begun {
+                let _ = self.digest.set(thread);
+            }
+        }
+        bytes
+    }
+
+    /// Which file these are of, if they are of one.
+    pub(super) fn file(self, origin: Option<&FileOrigin>) -> Option<DatasetFile> {
+        let (Some(FileOrigin::Path { path, .. }), Some(bytes)) = (origin, self.bytes.into_inner()) else {
+            return None;
         };
-        let Some((path, bytes)) = path.zip(self.0.get()) else {
-            return (dataset.render(), None);
+        let sha256 = match self.digest.into_inner() {
+            Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            None => sha256(&bytes),
         };
-        std::thread::scope(|scope| {
-            let digest = scope.spawn(|| sha256(bytes));
-            let requests = dataset.render();
-            let sha256 = digest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (requests, Some(DatasetFile { path, sha256 }))
-        })
+        let path = path.clone();
+        Some(DatasetFile { path, sha256 })
     }
 }
 
@@ -239,7 +265,7 @@ fn sessions<'a>(
     };
     let sessions = match &file.origin {
         FileOrigin::Path { path, at } => {
-            let bytes = load_file(Path::new(path)).map(|loaded| bytes.0.get_or_init(|| loaded));
+            let bytes = load_file(Path::new(path)).map(|loaded| bytes.keep(loaded));
             let read = bytes.and_then(|bytes| read_bytes(bytes, options));
             read.map_err(|error| in_file(config, path, *at, error))
         }

@@ -1,7 +1,11 @@
 //! What a journal keeps of its plan: all that figures and artifacts are made from, so that a run whose process died can be written out without its
 //! config, its dataset and its server.
 //!
-//! What a plan needs to be run is not kept, credentials least of all.
+//! What a plan needs to be run is not kept, credentials least of all. The dataset stands apart from the rest, in few bytes: the load waits until they
+//! are written.
+
+mod dataset;
+mod heads;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -12,14 +16,18 @@ use serde_json::{Map, Value};
 
 use super::schedule::{Schedule, Window};
 use super::{
-    AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, Conversations, DatasetFile, DrainRule,
-    EndpointKind, EndpointPlan, HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, REDACTED,
-    RequestImage, RequestImages, SLO_METRICS, Sampler, Secrets, Slo, StopRule, TelemetryPlan, is_credential_header,
+    AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, DatasetFile, DrainRule, EndpointKind,
+    EndpointPlan, HookPlan, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImages, SLO_METRICS, Sampler, Secrets,
+    Slo, StopRule, TelemetryPlan,
 };
+use crate::dataset::ConversationIds;
 use crate::id::PhaseId;
 use crate::units::Nanos;
 
-/// A plan as far as its artifacts need it.
+use dataset::Bodies;
+use heads::SavedHeads;
+
+/// A plan as far as its artifacts need it, but for the dataset.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SavedPlan {
     benchmark_id: String,
@@ -29,18 +37,20 @@ pub(crate) struct SavedPlan {
     models: Vec<String>,
     /// Path and digest of the data set's file.
     dataset_file: Option<(String, String)>,
+    kind: String,
     streaming: bool,
     phases: Vec<SavedPhase>,
-    /// Identity and number of turns.
-    conversations: Vec<(String, u32)>,
-    images: Vec<SavedImage>,
+    /// What identities are made from that the dataset does not bring.
+    made_ids: u64,
     /// Metric and threshold.
     slos: Vec<(String, f64)>,
     summary_json: bool,
     records: bool,
     raw: bool,
     trace: bool,
-    bodies: Option<SavedBodies>,
+    /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
+    heads: Option<SavedHeads>,
+    bodies: Bodies,
     prefix: Option<String>,
     slice_ns: Option<u64>,
     input_config: Value,
@@ -64,84 +74,16 @@ struct SavedPhase {
     replays: bool,
 }
 
-/// Input tokens, output tokens asked for, bytes of the body. A list of numbers, because a dataset may have a million of them.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct SavedImage(Option<u32>, Option<u32>, u32);
-
-/// What was sent, as far as it is the same for all requests with one image: what raw records show beside the answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct SavedBodies {
-    kind: String,
-    /// The lines of the head, without the values of headers that hold a credential.
-    head: String,
-    id_template: String,
-    request_id_at: usize,
-    /// The body of each image, and where in it the turn's own message stands.
-    bodies: Vec<(String, u32, u32)>,
-}
-
-impl SavedBodies {
-    /// `None` where raw records are not wanted, or would have to be searched for credentials, which nobody keeps.
-    fn of(plan: &Plan) -> Option<Self> {
-        if !plan.artifacts.raw || !plan.secrets.is_empty() {
-            return None;
-        }
-        let requests = &plan.requests;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let head = text(&requests.heads[0]);
-        let lines = head.split_inclusive("\r\n").map(|line| match line.split_once(": ") {
-            Some((name, _)) if is_credential_header(name) => format!("{name}: {REDACTED}\r\n"),
-            _ => line.to_owned(),
-        });
-        let body = |image: &RequestImage| (text(image.body()), image.message.start, image.message.end);
-        Some(Self {
-            kind: plan.endpoint.kind.as_str().to_owned(),
-            head: lines.collect(),
-            id_template: text(&requests.ids.template),
-            request_id_at: requests.ids.request_id_at,
-            bodies: requests.entries.iter().map(body).collect(),
-        })
-    }
-
-    fn restore(self, plan: &mut Plan) -> Option<()> {
-        let known = |kind: &EndpointKind| kind.as_str() == self.kind;
-        plan.endpoint.kind = EndpointKind::ALL.into_iter().find(known)?;
-        plan.requests.heads = Arc::from([Arc::from(self.head.into_bytes())]);
-        plan.requests.ids = Arc::new(IdBlock {
-            template: self.id_template.into_bytes().into(),
-            request_id_at: self.request_id_at,
-            correlation_id_at: Vec::new(),
-        });
-        if self.bodies.len() != plan.requests.entries.len() {
-            return None;
-        }
-        let with_body = |(image, (body, start, end)): (&RequestImage, (String, u32, u32))| {
-            let fits = start <= end && end as usize <= body.len();
-            fits.then(|| RequestImage {
-                body_len: body.len() as u32,
-                tail: Arc::from(body.into_bytes()),
-                message: start..end,
-                ..image.clone()
-            })
-        };
-        let images: Option<Vec<_>> = plan.requests.entries.iter().zip(self.bodies).map(with_body).collect();
-        plan.requests.entries = images?.into();
-        Some(())
-    }
-}
-
 impl SavedPlan {
     /// What is to be kept of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let conversations = &plan.requests.conversations;
         let phase = |phase: &PhasePlan| SavedPhase {
             name: phase.name.clone(),
             is_warmup: phase.kind == PhaseKind::Warmup,
             profiling_index: phase.profiling_index,
             replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
         };
-        let image =
-            |image: &RequestImage| SavedImage(image.input_tokens, image.requested_output_tokens, image.body_len);
+        let shows_requests = |asked: bool| asked && plan.secrets.is_empty();
         Self {
             benchmark_id: plan.benchmark_id.clone(),
             trial: plan.trial,
@@ -158,12 +100,10 @@ impl SavedPlan {
                 .dataset_file
                 .as_ref()
                 .map(|file| (file.path.clone(), file.sha256.clone())),
+            kind: plan.endpoint.kind.as_str().to_owned(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
-            conversations: (0..conversations.count())
-                .map(|number| (conversations.id(number).into_owned(), conversations.turns(number)))
-                .collect(),
-            images: plan.requests.entries.iter().map(image).collect(),
+            made_ids: plan.requests.conversations.made_ids().root(),
             slos: plan
                 .slos
                 .iter()
@@ -173,7 +113,11 @@ impl SavedPlan {
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
             trace: plan.artifacts.trace,
-            bodies: SavedBodies::of(plan),
+            heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
+            bodies: match shows_requests(plan.artifacts.raw) {
+                true => Bodies::Kept,
+                false => Bodies::LeftOut,
+            },
             prefix: plan.artifacts.prefix.clone(),
             slice_ns: plan.artifacts.slice.map(|slice| slice.0),
             input_config: plan.input_config.clone(),
@@ -181,19 +125,26 @@ impl SavedPlan {
         }
     }
 
+    /// Appends the dataset of the plan that this was made of.
+    pub(crate) fn push_dataset(&self, plan: &Plan, out: &mut Vec<u8>) {
+        dataset::push(&plan.requests, self.bodies, out);
+    }
+
     /// The plan again, for artifacts in `directory`. It can be reported on; what only a run needs is empty.
     ///
     /// `None` if the parts do not fit together.
-    pub(crate) fn restore(self, directory: PathBuf) -> Option<Plan> {
-        let turns: u64 = self.conversations.iter().map(|&(_, turns)| u64::from(turns)).sum();
-        let count = NonZeroU32::new(u32::try_from(self.conversations.len()).ok()?)?;
-        let fits = turns == self.images.len() as u64 && self.conversations.iter().all(|&(_, turns)| turns > 0);
-        if !fits || self.phases.is_empty() {
+    pub(crate) fn restore(self, dataset: &[u8], directory: PathBuf) -> Option<Plan> {
+        let known = |kind: &EndpointKind| kind.as_str() == self.kind;
+        let kind = EndpointKind::ALL.into_iter().find(known)?;
+        let (conversations, entries) = dataset::read(dataset, self.bodies, ConversationIds::of_root(self.made_ids))?;
+        let count = NonZeroU32::new(conversations.count())?;
+        if self.phases.is_empty() {
             return None;
         }
+        let SavedHeads { heads, ids } = self.heads.unwrap_or_default();
         let phases: Option<Vec<PhasePlan>> = (0..).zip(self.phases).map(|(id, phase)| phase.restore(id)).collect();
         let slos: Option<Vec<Slo>> = self.slos.into_iter().map(slo).collect();
-        let mut plan = Plan {
+        Some(Plan {
             benchmark_id: self.benchmark_id,
             trial: self.trial,
             cell: self.cell.map(|cell| CellIdentity {
@@ -207,7 +158,7 @@ impl SavedPlan {
             models: self.models,
             dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
             endpoint: EndpointPlan {
-                kind: EndpointKind::default(),
+                kind,
                 targets: Vec::new(),
                 streaming: self.streaming,
                 connection_reuse: ConnectionReuse::default(),
@@ -216,16 +167,10 @@ impl SavedPlan {
                 control_headers: Vec::new(),
             },
             requests: RequestImages {
-                heads: Arc::from([]),
-                ids: Arc::new(IdBlock {
-                    template: Box::default(),
-                    request_id_at: 0,
-                    correlation_id_at: Vec::new(),
-                }),
-                entries: images(&self.conversations, &self.images),
-                conversations: Arc::new(Conversations::of_turns(
-                    self.conversations.into_iter().map(|(id, turns)| (id, turns as usize)),
-                )),
+                heads: heads.into_iter().map(|head| head.into_bytes().into()).collect(),
+                ids: Arc::new(ids.into()),
+                entries: entries.into(),
+                conversations: Arc::new(conversations),
                 order: Sampler::sequential(count),
                 answer_frame: AnswerFrame::PLAIN,
             },
@@ -248,35 +193,18 @@ impl SavedPlan {
             secrets: Secrets::default(),
             command: self.command,
             warnings: Vec::new(),
-        };
-        if let Some(bodies) = self.bodies {
-            bodies.restore(&mut plan)?;
-        }
-        Some(plan)
+        })
+    }
+
+    /// Whether it has the heads of requests, which traces show.
+    pub(crate) fn has_heads(&self) -> bool {
+        self.heads.is_some()
     }
 
     /// Whether it has all that raw records are made of.
     pub(crate) fn has_bodies(&self) -> bool {
-        self.bodies.is_some()
+        self.has_heads() && self.bodies == Bodies::Kept
     }
-}
-
-fn images(conversations: &[(String, u32)], saved: &[SavedImage]) -> Arc<[RequestImage]> {
-    let places = (0..)
-        .zip(conversations)
-        .flat_map(|(conversation, &(_, turns))| (0..turns).map(move |turn| (conversation, turn)));
-    let image = |((conversation, turn), &SavedImage(input_tokens, requested_output_tokens, body_len))| RequestImage {
-        tail: Arc::from([]),
-        body_len,
-        message: 0..0,
-        input_tokens,
-        requested_output_tokens,
-        conversation,
-        turn,
-        delay: Nanos::ZERO,
-        timestamp: None,
-    };
-    places.zip(saved).map(image).collect()
 }
 
 /// Metrics of levels are those of a table.
@@ -318,7 +246,7 @@ impl SavedPhase {
 mod tests {
     use super::*;
     use crate::config::parse_suite;
-    use crate::plan::{BuildOptions, build};
+    use crate::plan::{BuildOptions, RequestImage, build};
 
     fn plan(artifacts: &str, endpoint: &str) -> Plan {
         let text = format!(
@@ -332,9 +260,14 @@ mod tests {
     }
 
     fn again(plan: &Plan) -> Plan {
-        let text = serde_json::to_string(&SavedPlan::of(plan)).expect("JSON");
+        let saved = SavedPlan::of(plan);
+        let text = serde_json::to_string(&saved).expect("JSON");
+        let mut dataset = Vec::new();
+        saved.push_dataset(plan, &mut dataset);
         let saved: SavedPlan = serde_json::from_str(&text).expect("the same");
-        saved.restore(plan.artifacts.directory.clone()).expect("a plan")
+        saved
+            .restore(&dataset, plan.artifacts.directory.clone())
+            .expect("a plan")
     }
 
     #[test]
@@ -364,16 +297,38 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_kept_for_raw_records_alone_and_only_where_there_is_nothing_to_hide() {
-        assert!(!SavedPlan::of(&plan("", "")).has_bodies());
-        assert!(!SavedPlan::of(&plan(", raw: true", ", api_key: zq1-secret")).has_bodies());
-        let plan = plan(", raw: true", ", headers: {X-Key: ab, X-Other: cd}");
-        let text = serde_json::to_string(&SavedPlan::of(&plan)).expect("JSON");
-        assert!(
-            text.contains("X-Key: <redacted>") && text.contains("X-Other: cd"),
-            "{text}"
+    fn requests_are_kept_for_what_shows_them_and_only_where_there_is_nothing_to_hide() {
+        let kept = |artifacts: &str, endpoint: &str| {
+            let saved = SavedPlan::of(&plan(artifacts, endpoint));
+            (saved.has_heads(), saved.has_bodies())
+        };
+        assert_eq!(kept("", ""), (false, false));
+        assert_eq!(kept(", trace: true", ""), (true, false));
+        assert_eq!(kept(", raw: true", ""), (true, true));
+        assert_eq!(
+            kept(", raw: true, trace: true", ", api_key: zq1-secret"),
+            (false, false)
         );
+    }
+
+    #[test]
+    fn what_raw_records_and_traces_show_comes_back_with_masks_of_the_same_length() {
+        let mut plan = plan(", raw: true", ", headers: {X-Key: ab, X-Other: cd}");
+        let other = b"POST / HTTP/1.1\r\nHost: other\r\n";
+        plan.requests.heads = Arc::from([Arc::clone(&plan.requests.heads[0]), Arc::from(&other[..])]);
         let back = again(&plan);
+        let heads = |plan: &Plan| -> Vec<String> {
+            let heads = plan.requests.heads.iter();
+            heads.map(|head| String::from_utf8_lossy(head).into_owned()).collect()
+        };
+        let shown: Vec<String> = heads(&plan)
+            .iter()
+            .map(|head| head.replace("X-Key: ab", "X-Key: **"))
+            .collect();
+        assert!(shown[0].contains("X-Key: **\r\n") && shown[0].contains("X-Other: cd\r\n"));
+        assert_eq!(heads(&back), shown);
+        let ids = |plan: &Plan| (plan.requests.ids.template.clone(), plan.requests.ids.request_id_at);
+        assert_eq!(ids(&back), ids(&plan));
         for (image, before) in back.requests.entries.iter().zip(plan.requests.entries.iter()) {
             assert_eq!((image.body(), &image.message), (before.body(), &before.message));
         }
@@ -381,14 +336,19 @@ mod tests {
 
     #[test]
     fn parts_that_do_not_fit_together_are_no_plan() {
-        let mut saved = SavedPlan::of(&plan("", ""));
-        saved.images.pop();
-        assert!(saved.restore(PathBuf::new()).is_none());
-        let mut saved = SavedPlan::of(&plan("", ""));
-        saved.conversations.clear();
-        assert!(saved.restore(PathBuf::new()).is_none());
-        let mut saved = SavedPlan::of(&plan("", ""));
-        saved.slos[0].0 = "no metric".to_owned();
-        assert!(saved.restore(PathBuf::new()).is_none());
+        let plan = plan("", "");
+        let mut dataset = Vec::new();
+        SavedPlan::of(&plan).push_dataset(&plan, &mut dataset);
+        let refuses = |change: &dyn Fn(&mut SavedPlan), dataset: &[u8]| {
+            let mut saved = SavedPlan::of(&plan);
+            change(&mut saved);
+            saved.restore(dataset, PathBuf::new()).is_none()
+        };
+        assert!(!refuses(&|_| {}, &dataset));
+        assert!(refuses(&|_| {}, &dataset[..dataset.len() - 1]));
+        assert!(refuses(&|_| {}, b"\0\0"), "a dataset of nothing");
+        assert!(refuses(&|saved| saved.phases.clear(), &dataset));
+        assert!(refuses(&|saved| saved.kind = "no API".to_owned(), &dataset));
+        assert!(refuses(&|saved| saved.slos[0].0 = "no metric".to_owned(), &dataset));
     }
 }

@@ -11,6 +11,7 @@ use super::request_record::{DecodeError, RequestRecord, Usage};
 use super::transcript::Transcript;
 use crate::id::{CoreId, PhaseId};
 use crate::units::Nanos;
+use crate::varint::get_varint;
 
 /// Bytes of a record without gaps, its length field included.
 pub(crate) const FIXED_BYTES: usize = 4 + 3 * 2 + 2 + 2 * 8 + 7 * 4 + 8 + 11 * 8 + 5 * 4;
@@ -21,34 +22,6 @@ const MISSING_DONE: u8 = 4;
 const TRANSCRIBED: u8 = 8;
 const TRACED: u8 = 16;
 const ABSENT: u32 = u32::MAX;
-
-/// Longest varint of a u64.
-pub(crate) const VARINT_BYTES: usize = 10;
-
-/// Writes `value` as LEB128; returns the bytes used.
-pub(crate) fn put_varint(mut value: u64, out: &mut [u8; VARINT_BYTES]) -> usize {
-    let mut used = 0;
-    while value >= 0x80 {
-        out[used] = value as u8 | 0x80;
-        value >>= 7;
-        used += 1;
-    }
-    out[used] = value as u8;
-    used + 1
-}
-
-fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..).step_by(7).take(VARINT_BYTES) {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
 
 /// What stands behind a record if it is kept.
 #[derive(Debug, Clone, Copy, Default)]
@@ -256,6 +229,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::varint::{VARINT_BYTES, put_varint};
 
     prop_compose! {
         fn any_record()(

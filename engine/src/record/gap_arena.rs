@@ -3,7 +3,7 @@
 //! A stream of n tokens needs room for n - 1 gaps until it ends, and thousands of streams are open at once. Chained blocks of one cache line cost
 //! what the streams really hold; blocks are reused, so the arena stops growing once the load is steady.
 
-use super::encoding::{VARINT_BYTES, put_varint};
+use crate::varint::{VARINT_BYTES, put_varint};
 
 const PAYLOAD: usize = 60;
 const NONE: u32 = u32::MAX;

@@ -367,7 +367,7 @@ fn start_load(
     let journal = Journal::start(
         &directory.path().join(artifact::JOURNAL),
         host.placement.processors.cores.len(),
-        &Note::opening(plan, anchor, start).encode(),
+        &Note::opening(plan, anchor, start),
     )?;
     let notes = journal.notes();
     let board = Arc::new(LiveBoard::telling(move |news| {

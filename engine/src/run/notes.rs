@@ -55,6 +55,9 @@ pub(super) struct Opening {
     pub(super) start: u64,
     /// What ran.
     pub(super) plan: SavedPlan,
+    /// Its dataset, which is no JSON and follows behind it.
+    #[serde(skip)]
+    pub(super) dataset: Vec<u8>,
 }
 
 /// A phase that is over.
@@ -86,18 +89,30 @@ impl Note {
 
     /// `None` for a note that this version does not know.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+        let (document, dataset) = parts(bytes);
+        let mut note = serde_json::from_slice(document).ok()?;
+        if let Self::Opening(opening) = &mut note {
+            dataset.clone_into(&mut opening.dataset);
+        }
+        Some(note)
     }
 
-    pub(super) fn opening(plan: &Plan, anchor: WallAnchor, start: Nanos) -> Self {
-        Self::Opening(Box::new(Opening {
+    /// The bytes of the first note. Its dataset is written to its place at once: with raw records it is as large as what is sent.
+    pub(super) fn opening(plan: &Plan, anchor: WallAnchor, start: Nanos) -> Vec<u8> {
+        let saved = SavedPlan::of(plan);
+        let mut bytes = Self::Opening(Box::new(Opening {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             monotonic: anchor.monotonic().0,
             wall_ns: anchor.wall_ns(),
             start: start.0,
-            plan: SavedPlan::of(plan),
+            plan: saved.clone(),
+            dataset: Vec::new(),
         }))
+        .encode();
+        bytes.push(END_OF_DOCUMENT);
+        saved.push_dataset(plan, &mut bytes);
+        bytes
     }
 
     pub(super) fn of(news: PhaseNews<'_>) -> Self {
@@ -128,6 +143,17 @@ impl Note {
             .map(|open| Count::new(open.phase, tally(exchange, open.phase)))
             .collect();
         (!phases.is_empty()).then_some(Self::Counts { at: now.0, phases })
+    }
+}
+
+/// Stands behind the JSON of the first note: compact JSON has no line breaks.
+const END_OF_DOCUMENT: u8 = b'\n';
+
+/// The JSON of a note, and what stands behind it.
+pub(super) fn parts(note: &[u8]) -> (&[u8], &[u8]) {
+    match note.iter().position(|&byte| byte == END_OF_DOCUMENT) {
+        Some(end) => (&note[..end], &note[end + 1..]),
+        None => (note, &[]),
     }
 }
 
@@ -188,7 +214,26 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::{STRESS, summary, tally};
+    use crate::report::fixture::{STRESS, anchor, plan, summary, tally};
+
+    #[test]
+    fn an_opening_comes_back_with_its_dataset() {
+        let plan = plan();
+        let bytes = Note::opening(&plan, anchor(), Nanos(5));
+        let Some(Note::Opening(opening)) = Note::decode(&bytes) else {
+            panic!("another note")
+        };
+        assert_eq!((opening.start, opening.pid), (5, std::process::id()));
+        assert_eq!(opening.anchor(), anchor());
+        let Opening {
+            plan: saved, dataset, ..
+        } = *opening;
+        let back = saved
+            .restore(&dataset, plan.artifacts.directory.clone())
+            .expect("a plan");
+        assert_eq!(back.requests.conversations, plan.requests.conversations);
+        assert_eq!(back.requests.entries.len(), plan.requests.entries.len());
+    }
 
     #[test]
     fn summaries_come_back_as_they_were() {

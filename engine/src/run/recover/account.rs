@@ -11,6 +11,9 @@ use crate::journal::Salvage;
 use crate::plan::{PhasePlan, Plan};
 use crate::units::Nanos;
 
+/// Why what servers answered is not written.
+const UNMASKED: &str = "the config has credentials, which the journal has not, so they could not be masked";
+
 /// What was found and what was not.
 pub(super) struct Account<'a> {
     /// From the start of the run to the last that is known of it.
@@ -19,6 +22,7 @@ pub(super) struct Account<'a> {
     pub(super) found: &'a Found,
     /// The answers are there, and what it takes to write them out is not.
     pub(super) raw_is_lost: bool,
+    /// The same of traces.
     pub(super) traces_are_lost: bool,
 }
 
@@ -70,12 +74,10 @@ impl Account<'_> {
             "not in the journal, and so not recovered: server and GPU metrics, control calls, the client's verdict, controller logs".to_owned(),
         );
         if self.traces_are_lost {
-            lines.push("trace_data is not written: the heads of the requests are not in the journal".to_owned());
+            lines.push(format!("trace_data is not written: {UNMASKED}"));
         }
         if self.raw_is_lost {
-            lines.push(
-                "raw requests and answers are not written: the config has credentials, which the journal has not, so they could not be masked".to_owned(),
-            );
+            lines.push(format!("raw requests and answers are not written: {UNMASKED}"));
         }
         lines
     }

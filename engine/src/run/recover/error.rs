@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::notes::Note;
 use crate::artifact::ArtifactError;
-use crate::journal::{JournalError, NotSalvaged};
+use crate::journal::{JournalError, NotSalvaged, VERSION};
 
 /// A directory of which nothing can be recovered.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum RecoverError {
     },
     /// Another format.
     #[error(
-        "{} has version {version} of the format, and this ringload reads version 2; use the ringload that wrote it", .path.display()
+        "{} has version {version} of the format, and this ringload reads version {VERSION}; use the ringload that wrote it", .path.display()
     )]
     Version {
         /// The journal.

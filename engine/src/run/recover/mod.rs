@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::notes::{Note, Opening};
+use super::notes::{self, Note, Opening};
 use super::{export, facts, raw};
 use crate::artifact::{self, ArtifactDirectory, EngineFacts};
 use crate::clock::WallAnchor;
@@ -18,7 +18,7 @@ use crate::coordinator::PhaseSummary;
 use crate::journal::{Hold, Salvage, salvage};
 use crate::plan::Plan;
 use crate::record::RequestRecord;
-use crate::report::{Collector, Report, RunEnd};
+use crate::report::{Collector, Report, RunEnd, Slices};
 use crate::units::Nanos;
 use account::Account;
 pub use error::RecoverError;
@@ -64,17 +64,26 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
     }
     let target = options.output.clone().unwrap_or_else(|| run.clone());
     let (anchor, start) = (opening.anchor(), Nanos(opening.start));
-    let has_bodies = opening.plan.has_bodies();
+    let (has_heads, has_bodies) = (opening.plan.has_heads(), opening.plan.has_bodies());
     let mut plan = opening
         .plan
-        .restore(target)
+        .restore(&opening.dataset, target)
         .ok_or_else(|| RecoverError::Unopened(path.clone()))?;
     if !plan.artifacts.records {
         return Err(RecoverError::NoRecords(path));
     }
     let mut found = Found::new(&plan, &hold);
-    let (phases, images) = (plan.phases.len(), plan.requests.entries.len());
-    let known = |record: &RequestRecord| record.phase.index() < phases && (record.image as usize) < images;
+    let (phases, images, servers) = (
+        plan.phases.len(),
+        plan.requests.entries.len(),
+        plan.requests.heads.len(),
+    );
+    let known = |record: &RequestRecord| {
+        let server = record.trace.as_deref().filter(|_| has_heads).map(|trace| trace.server);
+        record.phase.index() < phases
+            && (record.image as usize) < images
+            && server.is_none_or(|server| usize::from(server) < servers)
+    };
     let salvage = hold.read(known, |record| found.see(record))?;
     if !found.phases.iter().any(PhaseFound::has_begun) {
         return Err(RecoverError::Nothing(path));
@@ -86,11 +95,13 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
         salvage: &salvage,
         found: &found,
         raw_is_lost: plan.artifacts.raw && !has_bodies,
-        traces_are_lost: std::mem::take(&mut plan.artifacts.trace),
+        traces_are_lost: plan.artifacts.trace && !has_heads,
     };
+    plan.artifacts.trace &= has_heads;
     plan.artifacts.raw &= has_bodies;
-    let lines = account.lines(&plan, &path);
+    let mut lines = account.lines(&plan, &path);
     let (report, texts_failure) = collect(&plan, &directory, anchor, &found, &salvage, &account, &mut files);
+    lines.extend(report.slices.as_ref().and_then(Slices::warning));
     let mut engine = EngineFacts {
         run: found.facts.clone(),
         phases: found
@@ -154,7 +165,7 @@ fn opening(path: &Path, hold: &Hold) -> Result<Opening, RecoverError> {
     if let Some(Note::Opening(opening)) = Note::decode(first) {
         return Ok(*opening);
     }
-    let note: Option<Value> = serde_json::from_slice(first).ok();
+    let note: Option<Value> = serde_json::from_slice(notes::parts(first).0).ok();
     let version = note.as_ref().and_then(|note| note["opening"]["version"].as_str());
     Err(match version {
         Some(version) => RecoverError::OtherProgram {
