@@ -169,6 +169,10 @@ fn a_search_that_fails_at_once_stops_its_phase_and_the_next_one_runs() {
         (&"failed".into(), &"no_sustainable_concurrency_found".into())
     );
     assert_eq!(run.outcome.failure, None);
+    assert_eq!(
+        run.outcome.searches,
+        ["adaptive scale of phase search, failed: concurrency 1, the lowest, broke the service level already"]
+    );
     assert_eq!(run.counts("next").succeeded, 8);
     assert_eq!(most_open(&spans(run.records_of("search"))), 1);
 }

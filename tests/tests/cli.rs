@@ -116,6 +116,11 @@ fn a_server_that_is_not_there_fails_the_run_and_leaves_its_results() {
     let ended = workplace.profile(&[]).expect(1);
     assert!(ended.stderr.contains("no request succeeded"), "{}", ended.stderr);
     assert!(ended.stderr.contains("refused"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.trim_end().ends_with(&format!("; server {url}")),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(workplace.root()["error_request_count"]["avg"], 10.0);
     assert_eq!(read_manifest(&workplace.path("results"))[0].error_request_count, 10);
 }

@@ -163,6 +163,9 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
     for scope in &scopes {
         text.push_str(&format!("\n{}", table::render(scope)));
     }
+    if !outcome.searches.is_empty() {
+        text.push_str(&format!("\n{}\n", outcome.searches.join("\n")));
+    }
     text.push('\n');
     text.push_str(&table::render_files(&outcome.artifact_directory, &outcome.files));
     if let Err(error) = console::print(&text) {

@@ -43,7 +43,11 @@ impl RetryLaw {
     }
 }
 
-/// Probes at a steady pace until a deadline: none starts at or after it.
+/// With less than this left no further probe starts: it would hardly have the time to be answered.
+const SHORTEST_PROBE: Nanos = Nanos::from_millis(100);
+
+/// Probes at a steady pace until a deadline: none starts at or after it. Where no whole interval is left, the pause is half of what is, so that a
+/// server that comes up late is still found, and a timeout below the interval is waited for too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbeLaw {
     /// From the end of a probe to the start of the next.
@@ -55,10 +59,13 @@ pub(super) struct ProbeLaw {
 impl ProbeLaw {
     /// The step after a probe failed `elapsed` after the first one started.
     pub(super) fn after_failure(self, elapsed: Nanos) -> Step {
-        if elapsed + self.interval >= self.timeout {
-            Step::GiveUp
-        } else {
+        let left = self.timeout.since(elapsed);
+        if self.interval < left {
             Step::RetryAfter(self.interval)
+        } else if left >= SHORTEST_PROBE {
+            Step::RetryAfter(Nanos(left.0 / 2))
+        } else {
+            Step::GiveUp
         }
     }
 }
@@ -126,7 +133,33 @@ mod tests {
             (after(0), after(6)),
             (Step::RetryAfter(law.interval), Step::RetryAfter(law.interval))
         );
-        // The next would start at the deadline.
-        assert_eq!((after(7), after(12)), (Step::GiveUp, Step::GiveUp));
+        assert_eq!((after(12), after(13)), (Step::GiveUp, Step::GiveUp));
+    }
+
+    /// Starts, in milliseconds, of the probes of a server that refuses each at once.
+    fn probes(interval_ms: u64, timeout_ms: u64) -> Vec<u64> {
+        let law = ProbeLaw {
+            interval: Nanos::from_millis(interval_ms),
+            timeout: Nanos::from_millis(timeout_ms),
+        };
+        let mut starts = vec![0];
+        let mut now = Nanos::ZERO;
+        while let Step::RetryAfter(span) = law.after_failure(now) {
+            now = now + span;
+            starts.push(now.0 / 1_000_000);
+        }
+        starts
+    }
+
+    #[test]
+    fn where_no_whole_interval_is_left_the_pauses_get_shorter() {
+        // The interval is above the timeout, and the time is used all the same.
+        assert_eq!(probes(5_000, 2_000), [0, 1_000, 1_500, 1_750, 1_875, 1_937]);
+        // A whole interval would end at the deadline.
+        assert_eq!(
+            probes(5_000, 10_000),
+            [0, 5_000, 7_500, 8_750, 9_375, 9_687, 9_843, 9_921]
+        );
+        assert_eq!(probes(5_000, 60), [0]);
     }
 }

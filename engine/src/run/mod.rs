@@ -107,6 +107,8 @@ pub struct RunOutcome {
     pub threshold_missed: Option<String>,
     /// Which processors the cores had and how they waited, in one line.
     pub placement: String,
+    /// What came of each controller, one line each.
+    pub searches: Vec<String>,
     /// What went wrong without failing the run, one line each.
     pub warnings: Vec<String>,
 }

@@ -6,7 +6,7 @@ use super::threads::Ended;
 use super::{Host, RunOutcome, export, facts, raw};
 use crate::artifact::{self, AdaptiveFacts, ArtifactDirectory, TelemetryFacts};
 use crate::clock::WallAnchor;
-use crate::coordinator::{CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
+use crate::coordinator::{AdaptiveReport, CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
 use crate::id::PhaseId;
 use crate::journal::{Closed, Reader};
 use crate::plan::{PhasePlan, Plan};
@@ -100,7 +100,7 @@ pub(super) fn write(
     warnings.extend(report.slices.as_ref().and_then(Slices::warning));
     // Set after `end`: the phases did all they were asked to, so the artifacts are complete although the run was in vain.
     if failure.is_none() && signal.is_none() && threshold_missed.is_none() {
-        failure = in_vain(&report.aggregate);
+        failure = in_vain(plan, &report.aggregate);
     }
     let counters: Vec<_> = cores.iter().map(|core| core.counters).collect();
     let mut hooks = ended.hooks.to_json(anchor);
@@ -149,6 +149,7 @@ pub(super) fn write(
         failure,
         threshold_missed,
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
+        searches: searches(plan, &ended.coordinator.adaptive),
         warnings,
     }
 }
@@ -158,15 +159,29 @@ fn failure(plan: &Plan, coordinator: &CoordinatorReport) -> Option<String> {
     let mut line = coordinator.outcome.failure.clone()?;
     let stalled = |summary: &PhaseSummary| summary.stop_reason == StopReason::Stalled;
     if coordinator.phases.iter().any(stalled) {
-        let servers: Vec<&str> = plan
-            .endpoint
-            .targets
-            .iter()
-            .map(|target| target.origin.as_str())
-            .collect();
-        line.push_str(&format!("; server {}", servers.join(", ")));
+        line.push_str(&format!("; server {}", servers(plan)));
     }
     Some(line)
+}
+
+/// Where the load went.
+fn servers(plan: &Plan) -> String {
+    let origins = plan.endpoint.targets.iter().map(|target| target.origin.as_str());
+    origins.collect::<Vec<_>>().join(", ")
+}
+
+/// What came of the controller of each phase that has one and started.
+fn searches(plan: &Plan, reports: &[(PhaseId, AdaptiveReport)]) -> Vec<String> {
+    let line = |(id, report): &(PhaseId, AdaptiveReport)| {
+        let phase = &plan.phases[id.index()];
+        let controller = phase.limits.adaptive.as_deref()?;
+        Some(format!(
+            "adaptive scale of phase {}, {}",
+            phase.name,
+            report.told(controller.variable)
+        ))
+    };
+    reports.iter().filter_map(line).collect()
 }
 
 /// What the cores and the coordinator noted about the client over a phase that ended.
@@ -221,7 +236,7 @@ fn unsent<'a>(plan: &'a Plan, arrivals: &'a [Option<UnsentArrivals>]) -> impl It
 }
 
 /// Why a run that sent its load failed all the same: a measurement without a single success measures nothing.
-fn in_vain(aggregate: &ScopeReport) -> Option<String> {
+fn in_vain(plan: &Plan, aggregate: &ScopeReport) -> Option<String> {
     let counts = aggregate.counts;
     if counts.sent == 0 || counts.succeeded > 0 {
         return None;
@@ -238,5 +253,6 @@ fn in_vain(aggregate: &ScopeReport) -> Option<String> {
             error.count, error.type_name
         ));
     }
+    line.push_str(&format!("; server {}", servers(plan)));
     Some(line)
 }

@@ -1,6 +1,7 @@
 //! What a controller did and why, for the artifacts.
 
 use super::window::WindowTotals;
+use crate::plan::ControlVariable;
 use crate::units::Nanos;
 
 /// Where a controller stands.
@@ -178,4 +179,39 @@ pub struct AdaptiveReport {
     pub sustain_passed: u32,
     /// Some output tokens were the server's count; some were events with content.
     pub token_sources: (bool, bool),
+}
+
+impl AdaptiveReport {
+    /// What came of it, for people: the status, and the value that it is about.
+    pub fn told(&self, variable: ControlVariable) -> String {
+        let name = variable.as_str();
+        let last = self.events.last();
+        let passing = last.and_then(|event| event.last_passing);
+        let failing = last.and_then(|event| event.first_failing);
+        let what = match self.status {
+            Status::Completed => match (last.and_then(|event| event.boundary), failing) {
+                (Some(held), Some(broke)) => {
+                    format!("{name} {held} held the service level, and {broke} broke it")
+                }
+                (held, _) => format!("{name} {} held the service level", held.or(passing).unwrap_or_default()),
+            },
+            Status::Incomplete => match (passing, failing) {
+                (Some(held), None) => {
+                    format!("nothing broke the service level up to {name} {held}, where the search ended")
+                }
+                (Some(held), Some(broke)) => {
+                    format!("the phase ended too soon; {name} {held} passed, and {broke} broke the service level")
+                }
+                (None, _) => format!("the phase ended before any {name} had passed"),
+            },
+            Status::Failed => match (passing, failing) {
+                (None, Some(broke)) => format!("{name} {broke}, the lowest, broke the service level already"),
+                (Some(held), _) => {
+                    format!("{name} {held} passed at first and did not hold the service level for long enough")
+                }
+                (None, None) => format!("no {name} held the service level"),
+            },
+        };
+        format!("{}: {what}", self.status.as_str())
+    }
 }

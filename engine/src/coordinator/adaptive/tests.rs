@@ -92,6 +92,10 @@ impl Rig {
         let report = self.controller.report();
         (report.status, report.reason)
     }
+
+    fn told(&self) -> String {
+        self.controller.report().told(ControlVariable::Concurrency)
+    }
 }
 
 #[test]
@@ -109,6 +113,10 @@ fn steps_follow_the_margin_until_the_level_breaks_and_the_last_good_value_is_hel
     assert!(!rig.window(10, 50));
     assert!(rig.window(10, 50), "held for two seconds");
     assert_eq!(rig.end(), (Status::Completed, "sustain_duration_completed"));
+    assert_eq!(
+        rig.told(),
+        "completed: concurrency 7 held the service level, and 9 broke it"
+    );
     assert_eq!(
         rig.events(),
         [
@@ -154,6 +162,26 @@ fn a_range_without_a_break_ends_incomplete_at_its_top() {
         rig.end(),
         (Status::Incomplete, "max_control_value_reached_without_saturation")
     );
+    assert_eq!(
+        rig.told(),
+        "incomplete: nothing broke the service level up to concurrency 20, where the search ended"
+    );
+}
+
+#[test]
+fn what_came_of_a_search_that_its_phase_ended_names_the_values_that_passed_and_broke() {
+    let mut early = Rig::new(plan());
+    early.controller.phase_stopped(early.now);
+    assert_eq!(
+        early.told(),
+        "incomplete: the phase ended before any concurrency had passed"
+    );
+    let mut late = holding();
+    late.controller.phase_stopped(late.now);
+    assert_eq!(
+        late.told(),
+        "incomplete: the phase ended too soon; concurrency 7 passed, and 9 broke the service level"
+    );
 }
 
 #[test]
@@ -161,6 +189,10 @@ fn the_lowest_value_must_hold() {
     let mut rig = Rig::new(plan());
     assert!(rig.window(10, 500));
     assert_eq!(rig.end(), (Status::Failed, "no_sustainable_concurrency_found"));
+    assert_eq!(
+        rig.told(),
+        "failed: concurrency 1, the lowest, broke the service level already"
+    );
 }
 
 #[test]
@@ -195,6 +227,10 @@ fn a_held_value_that_breaks_is_lowered_once_and_then_given_up() {
     assert_eq!(rig.controller.control(), 5.0);
     assert!(rig.window(10, 300));
     assert_eq!(rig.end(), (Status::Failed, "sustain_failed_after_recovery"));
+    assert_eq!(
+        rig.told(),
+        "failed: concurrency 7 passed at first and did not hold the service level for long enough"
+    );
 
     let mut recovers = holding();
     recovers.window(10, 300);
