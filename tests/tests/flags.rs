@@ -231,6 +231,41 @@ fn c14_credentials_of_flags_reach_the_server_and_are_masked_everywhere() {
 }
 
 #[test]
+fn c14_credentials_of_a_url_are_a_basic_header_and_a_redirect_is_an_error_that_shows_the_location() {
+    let seen: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let server = ScriptedServer::new({
+        let seen = Arc::clone(&seen);
+        move |mut client| {
+            while let Some(request) = client.request() {
+                let header = |name| request.header(name).unwrap_or_default().to_owned();
+                seen.lock()
+                    .expect("no server panics")
+                    .push((header("authorization"), header("host")));
+                if !client.send("HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\ncontent-length: 0\r\n\r\n")
+                {
+                    break;
+                }
+            }
+        }
+    });
+    let workplace = Workplace::new("");
+    let url = format!("http://user:hunter2@{}", server.address());
+    let ended = profile(&workplace, &url, "--request-count 2 --no-server-metrics").expect(1);
+    // The redirect is not followed: two requests were asked for and two came.
+    let wanted = ("Basic dXNlcjpodW50ZXIy".to_owned(), server.address().to_string());
+    assert_eq!(*seen.lock().expect("no server panics"), [wanted.clone(), wanted]);
+    let error = &workplace.root()["error_summary"][0];
+    assert_eq!(
+        (&error["error_details"]["code"], &error["count"]),
+        (&json!(307), &json!(2))
+    );
+    let message = error["error_details"]["message"].as_str().expect("a message");
+    assert!(message.contains("/elsewhere"), "{message}");
+    let shown = everything(&workplace.path("results"), &ended);
+    assert!(!shown.contains("hunter2") && !shown.contains("dXNlcjpodW50ZXIy"));
+}
+
+#[test]
 fn keys_are_in_no_file_however_they_are_given() {
     let server = mock(|options| options.api_key = Some("sk-hunter2".to_owned()));
     for line in [

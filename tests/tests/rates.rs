@@ -37,16 +37,44 @@ fn gaps(times: &[f64], integral: impl Fn(f64) -> f64) -> Vec<f64> {
     sums.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// Asserts that a sample is exponential with mean 1 (Kolmogorov-Smirnov at the level of 0.1 %) and that neighbours do not correlate.
-fn assert_exponential(gaps: &[f64], what: &str) {
+/// The gamma distribution with mean 1 and a whole shape, which has a closed form: that of Erlang.
+fn erlang(shape: u32) -> impl Fn(f64) -> f64 {
+    move |gap| {
+        let x = f64::from(shape) * gap;
+        let terms = (1..shape).scan(1.0, |term, n| {
+            *term *= x / f64::from(n);
+            Some(*term)
+        });
+        1.0 - (-x).exp() * (1.0 + terms.sum::<f64>())
+    }
+}
+
+/// The gamma distribution with mean 1 and shape 1/4 from its series (DLMF 8.7.1), which converges at once for the gaps that occur.
+fn quarter_gamma(gap: f64) -> f64 {
+    // Gamma(5/4).
+    const GAMMA: f64 = 0.906_402_477_055_477;
+    let x = gap / 4.0;
+    let mut term = 1.0;
+    let mut sum = 1.0;
+    for n in 1..200 {
+        term *= x / (0.25 + f64::from(n));
+        sum += term;
+    }
+    x.powf(0.25) * (-x).exp() * sum / GAMMA
+}
+
+/// Asserts that a sample is of this distribution (Kolmogorov-Smirnov at the level of 0.1 %) and that neighbours do not correlate.
+/// Gaps below `resolution` are not told apart, only counted.
+fn assert_drawn_from(gaps: &[f64], resolution: f64, distribution: impl Fn(f64) -> f64, what: &str) {
     let mut sorted = gaps.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() as f64;
     let distance = sorted
         .iter()
         .enumerate()
-        .map(|(rank, gap)| {
-            let expected = 1.0 - (-gap).exp();
+        .filter(|&(_, &gap)| gap >= resolution)
+        .map(|(rank, &gap)| {
+            let expected = distribution(gap);
             (expected - rank as f64 / count)
                 .abs()
                 .max(((rank + 1) as f64 / count - expected).abs())
@@ -60,6 +88,23 @@ fn assert_exponential(gaps: &[f64], what: &str) {
         correlation.abs() < 4.0 / count.sqrt(),
         "{what}: correlation {correlation}"
     );
+}
+
+fn assert_exponential(gaps: &[f64], what: &str) {
+    assert_drawn_from(gaps, 0.0, erlang(1), what);
+}
+
+#[test]
+fn the_distributions_have_their_known_values() {
+    for gap in [0.01, 0.3, 1.0, 4.0, 9.0] {
+        assert!((erlang(1)(gap) - (1.0 - (-gap).exp())).abs() < 1e-13, "{gap}");
+        // 1 - (1 + 2x) exp(-2x).
+        let second = 1.0 - (1.0 + 2.0 * gap) * (-2.0 * gap).exp();
+        assert!((erlang(2)(gap) - second).abs() < 1e-13, "{gap}");
+    }
+    // Most gaps are far below their mean, and some far above it.
+    assert!(quarter_gamma(0.0).abs() < 1e-13 && (quarter_gamma(120.0) - 1.0).abs() < 1e-9);
+    assert!(quarter_gamma(1.0) > 0.7, "{}", quarter_gamma(1.0));
 }
 
 /// Asserts that the last of `times` came when it was to be expected, within three standard deviations; `variance` is that of a gap.
@@ -104,51 +149,51 @@ fn s51_a_constant_rate_of_50_sends_199_requests_in_4_seconds_from_20_ms_on() {
     assert_all_due_were_sent(&run, "load", 199);
 }
 
+/// Three phases of these arrivals at a rate, one behind the other, on this many cores; each is put to its distribution.
+fn assert_distributions(cores: u16, rate: f64, requests: u64) -> Vec<Vec<f64>> {
+    let server = mock(|options| options.fast = true);
+    let run = Scenario::new(server.address())
+        .cores(cores)
+        .phase(Phase::poisson("poisson", rate).requests(requests))
+        .phase(Phase::gamma("smooth", rate, 4.0).requests(requests))
+        .phase(Phase::gamma("bursty", rate, 0.25).requests(requests))
+        .run();
+    Books::complete(&run, &server);
+    let check = |phase: &str, shape: f64, distribution: &dyn Fn(f64) -> f64| {
+        let what = format!("{phase} at {rate}/s on {cores} cores");
+        let times = intended(&run, phase);
+        assert_eq!(times.len() as u64, requests, "{what}");
+        assert_pace(&times, rate, 1.0 / shape, &what);
+        let gaps = gaps(&times, |t| rate * t);
+        let count = gaps.len() as f64;
+        // Intended starts are whole nanoseconds, and one in twenty gaps within bursts of 20,000 a second is shorter than one.
+        assert_drawn_from(&gaps, 10.0 * rate / 1e9, distribution, &what);
+        let (coefficient, expected) = (deviation(&gaps) / mean(&gaps), 1.0 / shape.sqrt());
+        // The variance of a gap's square is 2 / shape^2 + 6 / shape^3.
+        let tolerance = 4.0 * expected * ((0.5 + 1.5 / shape) / count).sqrt();
+        assert!(
+            (coefficient - expected).abs() < tolerance,
+            "{what}: coefficient {coefficient}"
+        );
+        times
+    };
+    vec![
+        check("poisson", 1.0, &erlang(1)),
+        check("smooth", 4.0, &erlang(4)),
+        check("bursty", 0.25, &quarter_gamma),
+    ]
+}
+
 #[test]
 fn s52_poisson_and_gamma_gaps_keep_their_distribution_on_the_way_to_the_records() {
-    for cores in [1, 2] {
-        let server = mock(|options| options.fast = true);
-        let run = Scenario::new(server.address())
-            .cores(cores)
-            .phase(Phase::poisson("poisson", 400.0).requests(600))
-            .phase(Phase::gamma("smooth", 400.0, 4.0).requests(600))
-            .phase(Phase::gamma("bursty", 400.0, 0.25).requests(600))
-            .run();
-        Books::complete(&run, &server);
-        let unit = |phase: &str| gaps(&intended(&run, phase), |t| 400.0 * t);
-        assert_exponential(&unit("poisson"), "poisson");
-        for (phase, shape) in [("poisson", 1.0f64), ("smooth", 4.0), ("bursty", 0.25)] {
-            let what = format!("{phase} on {cores} cores");
-            assert_pace(&intended(&run, phase), 400.0, 1.0 / shape, &what);
-            let gaps = unit(phase);
-            let (coefficient, expected) = (deviation(&gaps) / mean(&gaps), 1.0 / shape.sqrt());
-            // 600 gaps; the variance of a gap's square is 2 / shape^2 + 6 / shape^3.
-            let tolerance = 4.0 * expected * ((0.5 + 1.5 / shape) / 600.0).sqrt();
-            assert!(
-                (coefficient - expected).abs() < tolerance,
-                "{what}: coefficient {coefficient}"
-            );
-        }
-    }
+    assert_eq!(assert_distributions(1, 200.0, 600), assert_distributions(2, 200.0, 600));
 }
 
 #[test]
 fn s53_a_schedule_of_20_000_a_second_is_one_process_over_all_cores() {
-    let mut schedules = Vec::new();
-    for cores in [1, 2] {
-        let server = mock(|options| options.fast = true);
-        let run = Scenario::new(server.address())
-            .cores(cores)
-            .phase(Phase::poisson("load", 20_000.0).requests(10_000))
-            .run();
-        assert_eq!(server.counters().requests, 10_000);
-        let times = intended(&run, "load");
-        assert_pace(&times, 20_000.0, 1.0, "load");
-        assert_exponential(&gaps(&times, |t| 20_000.0 * t), "load");
-        schedules.push(times);
-    }
     assert_eq!(
-        schedules[0], schedules[1],
+        assert_distributions(1, 20_000.0, 10_000),
+        assert_distributions(2, 20_000.0, 10_000),
         "cores share the schedule, they do not change it"
     );
 }

@@ -37,7 +37,7 @@ fn turn_counts<'a>(sessions: impl IntoIterator<Item = &'a Session<'a>>) -> Vec<u
 }
 
 #[test]
-fn s9_sessions_send_all_their_turns_in_order_on_one_connection_and_hold_their_slot() {
+fn s09_sessions_send_all_their_turns_in_order_on_one_connection_and_hold_their_slot() {
     for cores in [1, 2] {
         let server = server(|_| {});
         let run = scenario(&server, 4)
