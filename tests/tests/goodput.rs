@@ -104,7 +104,7 @@ fn a_figure_that_an_answer_lacks_is_a_level_missed() {
     assert_eq!(figures(&run.root())[1..], [Some(0.0), Some(0.0)]);
     let warning = run.outcome.warnings.iter().find(|warning| warning.contains("slos."));
     assert!(
-        warning.is_some_and(|warning| warning.contains("none of the 4 successes has this figure")),
+        warning.is_some_and(|warning| warning.contains("none of 4 successes has this figure")),
         "{:?}",
         run.outcome.warnings
     );

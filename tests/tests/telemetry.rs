@@ -237,7 +237,7 @@ fn e04_bad_lines_are_left_out_and_counted() {
     assert_eq!(bad, answers, "one in each answer");
     let warnings = &run.outcome.warnings;
     assert!(
-        warnings.len() == 1 && warnings[0].contains("not Prometheus text"),
+        warnings.len() == 1 && warnings[0].contains("no Prometheus text"),
         "{warnings:?}"
     );
 }
