@@ -47,8 +47,8 @@ pub(super) struct Silence {
     idle_answers: u32,
     /// When to look next; [`Nanos::MAX`] while the cores are being asked.
     next_look: Nanos,
-    /// When they were asked last.
-    asked: Nanos,
+    /// When they were asked or answered last.
+    attended: Nanos,
     /// How much of the silence nobody listened to: this process was stopped, or its machine was, and maybe the server with it.
     unheard: Nanos,
     /// The user has heard of the silence that lasts since.
@@ -73,7 +73,7 @@ impl Silence {
             },
             idle_answers: 0,
             next_look: Nanos::MAX,
-            asked: now,
+            attended: now,
             unheard: Nanos::ZERO,
             told: None,
             ended: 0,
@@ -132,16 +132,17 @@ impl Silence {
             return None;
         }
         self.note_delay(self.next_look.max(self.since), now);
-        (self.next_look, self.asked) = (Nanos::MAX, now);
+        self.next_look = Nanos::MAX;
         Some(Nanos(now.0.saturating_sub(self.patience().0)))
     }
 
-    /// Something that was due came now. A core that is well answers within an interval; what took longer is no fault of the server.
+    /// Something that was due came now. A core that is well answers within an interval. After a longer delay nobody knows when it began, so all of the
+    /// time since the last look is in doubt, and what is in doubt is not held against the server.
     fn note_delay(&mut self, due: Nanos, now: Nanos) {
-        let late = now.since(due);
-        if late > INTERVAL {
-            self.unheard = self.unheard + late;
+        if now.since(due) > INTERVAL {
+            self.unheard = self.unheard + now.since(self.attended.max(self.since));
         }
+        self.attended = now;
     }
 
     /// A sign of life. Gives the silence that it ends, if the user has heard of that.
@@ -171,7 +172,7 @@ impl Silence {
     pub(super) fn hear(&mut self, signs: Signs, now: Nanos) -> Option<Spell> {
         self.signs = signs;
         if self.next_look == Nanos::MAX {
-            self.note_delay(self.asked.max(self.since), now);
+            self.note_delay(self.attended.max(self.since), now);
         }
         let ended = signs.last_byte.and_then(|at| self.broken(at));
         self.idle_answers = if signs.more_is_due { 0 } else { self.idle_answers + 1 };
@@ -315,16 +316,17 @@ mod tests {
     #[test]
     fn time_in_which_nobody_listened_is_no_silence_of_the_server() {
         let mut silence = Silence::new(secs(10), secs(0));
-        // Stopped from second 2 to 32: the look of second 6 came 26 s late.
-        silence.hear(waiting(1), secs(2));
-        assert!(silence.asks(secs(32)).is_some());
-        for now in 32..37 {
+        // Stopped from second 6 to 36.
+        assert!(silence.asks(secs(5)).is_some());
+        silence.hear(waiting(1), secs(5));
+        assert!(silence.asks(secs(36)).is_some());
+        for now in 36..42 {
             silence.hear(waiting(1), secs(now));
             assert!(!silence.is_stall(Nanos::ZERO, secs(now)), "at {now}");
             assert!(silence.asks(secs(now + 1)).is_some());
         }
-        silence.hear(waiting(1), secs(37));
-        assert!(silence.is_stall(Nanos::ZERO, secs(37)), "10 s were listened to");
+        silence.hear(waiting(1), secs(42));
+        assert!(silence.is_stall(Nanos::ZERO, secs(42)), "4 s and 6 s were listened to");
         // Stopped while a core was asked.
         let mut silence = Silence::new(secs(10), secs(0));
         assert!(silence.asks(secs(5)).is_some());
