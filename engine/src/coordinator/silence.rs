@@ -47,6 +47,10 @@ pub(super) struct Silence {
     idle_answers: u32,
     /// When to look next; [`Nanos::MAX`] while the cores are being asked.
     next_look: Nanos,
+    /// When they were asked or answered last.
+    attended: Nanos,
+    /// How much of the silence nobody listened to: this process was stopped, or its machine was, and maybe the server with it.
+    unheard: Nanos,
     /// The user has heard of the silence that lasts since.
     told: Option<Nanos>,
     /// Silences that have ended after the user had heard of them.
@@ -69,6 +73,8 @@ impl Silence {
             },
             idle_answers: 0,
             next_look: Nanos::MAX,
+            attended: now,
+            unheard: Nanos::ZERO,
             told: None,
             ended: 0,
             longest: (Nanos::ZERO, now),
@@ -125,8 +131,18 @@ impl Silence {
             self.next_look = self.since + self.patience();
             return None;
         }
+        self.note_delay(self.next_look.max(self.since), now);
         self.next_look = Nanos::MAX;
         Some(Nanos(now.0.saturating_sub(self.patience().0)))
+    }
+
+    /// Something that was due came now. A core that is well answers within an interval. After a longer delay nobody knows when it began, so all of the
+    /// time since the last look is in doubt, and what is in doubt is not held against the server.
+    fn note_delay(&mut self, due: Nanos, now: Nanos) {
+        if now.since(due) > INTERVAL {
+            self.unheard = self.unheard + now.since(self.attended.max(self.since));
+        }
+        self.attended = now;
     }
 
     /// A sign of life. Gives the silence that it ends, if the user has heard of that.
@@ -143,7 +159,7 @@ impl Silence {
             self.longest = self.longest.max((at.since(spell.since), spell.since));
         }
         self.since = at;
-        self.idle_answers = 0;
+        (self.idle_answers, self.unheard) = (0, Nanos::ZERO);
         spell
     }
 
@@ -155,13 +171,16 @@ impl Silence {
     /// What the cores answered. Gives the silence that a byte has ended, if the user has heard of that.
     pub(super) fn hear(&mut self, signs: Signs, now: Nanos) -> Option<Spell> {
         self.signs = signs;
+        if self.next_look == Nanos::MAX {
+            self.note_delay(self.attended.max(self.since), now);
+        }
         let ended = signs.last_byte.and_then(|at| self.broken(at));
         self.idle_answers = if signs.more_is_due { 0 } else { self.idle_answers + 1 };
-        let silent = now.since(self.since);
+        let (silent, enough) = (now.since(self.since), self.enough());
         self.next_look = if silent < self.patience() {
             (self.since + self.patience()).max(now + self.interval())
-        } else if silent < self.stall_timeout {
-            (now + self.interval()).min(self.since + self.stall_timeout)
+        } else if silent < enough {
+            (now + self.interval()).min(self.since + enough)
         } else {
             now + self.interval()
         };
@@ -181,9 +200,14 @@ impl Silence {
         })
     }
 
+    /// How long a silence has to be for a stall.
+    fn enough(&self) -> Nanos {
+        Nanos(self.stall_timeout.0.saturating_add(self.unheard.0))
+    }
+
     /// Whether the phase has stalled, given the last sign of life of everything that it may be waiting for.
     pub(super) fn is_stall(&self, since: Nanos, now: Nanos) -> bool {
-        now.since(since.max(self.since)) >= self.stall_timeout && self.idle_answers >= ENOUGH_ANSWERS
+        now.since(since.max(self.since)) >= self.enough() && self.idle_answers >= ENOUGH_ANSWERS
     }
 
     /// When the oldest request in flight started, as the cores said last.
@@ -287,5 +311,30 @@ mod tests {
         let mut endless = Silence::new(Nanos::MAX, secs(0));
         (0..3).for_each(|_| assert_eq!(endless.hear(waiting(1), Nanos(u64::MAX - 1)), None));
         assert!(!endless.is_stall(Nanos::ZERO, Nanos(u64::MAX - 1)));
+    }
+
+    #[test]
+    fn time_in_which_nobody_listened_is_no_silence_of_the_server() {
+        let mut silence = Silence::new(secs(10), secs(0));
+        // Stopped from second 6 to 36.
+        assert!(silence.asks(secs(5)).is_some());
+        silence.hear(waiting(1), secs(5));
+        assert!(silence.asks(secs(36)).is_some());
+        for now in 36..42 {
+            silence.hear(waiting(1), secs(now));
+            assert!(!silence.is_stall(Nanos::ZERO, secs(now)), "at {now}");
+            assert!(silence.asks(secs(now + 1)).is_some());
+        }
+        silence.hear(waiting(1), secs(42));
+        assert!(silence.is_stall(Nanos::ZERO, secs(42)), "4 s and 6 s were listened to");
+        // Stopped while a core was asked.
+        let mut silence = Silence::new(secs(10), secs(0));
+        assert!(silence.asks(secs(5)).is_some());
+        (0..2).for_each(|_| assert_eq!(silence.hear(waiting(0), secs(25)), None));
+        assert!(!silence.is_stall(Nanos::ZERO, secs(25)));
+        // A byte starts it anew.
+        assert_eq!(silence.broken(secs(26)), None);
+        (0..2).for_each(|_| assert_eq!(silence.hear(waiting(26), secs(26)), None));
+        assert!(silence.is_stall(Nanos::ZERO, secs(36)));
     }
 }

@@ -43,9 +43,10 @@ impl<'a> Head<'a> {
     /// Reads the head at the start of `bytes`; `None` while it is incomplete, and `progress` then says how much of it need not be looked at again.
     ///
     /// Only whole lines are looked at. So the verdict on a head is the same however it was split, and each line is judged as soon as it is whole.
+    /// What cannot become a status line is refused sooner, see [`HeadProgress::judge_start`].
     pub(super) fn parse(bytes: &'a [u8], progress: &mut HeadProgress) -> Result<Option<Self>, HttpError> {
         let Some(last_line_end) = memrchr(b'\n', &bytes[progress.checked()..]) else {
-            return Ok(None);
+            return progress.judge_start(bytes).map(|()| None);
         };
         let lines = &bytes[..=progress.checked() + last_line_end];
         if progress.in_fields && !progress.ends_in(lines)? {
@@ -65,7 +66,7 @@ impl<'a> Head<'a> {
             httparse::Status::Complete(len) => blank + len,
             httparse::Status::Partial => {
                 progress.note(lines);
-                return Ok(None);
+                return progress.judge_start(bytes).map(|()| None);
             }
         };
         let (Some(status), Some(version)) = (response.code, response.version) else {
@@ -107,6 +108,17 @@ const _: () = assert!(MAX_HEADERS <= u8::MAX as usize);
 impl HeadProgress {
     fn checked(&self) -> usize {
         self.checked as usize
+    }
+
+    /// Refuses bytes that cannot become a head, long before a line of them ends: who speaks TLS, HTTP/2 or no HTTP at all may never send one, and the
+    /// request would wait for it until its timeout. No more bytes than these are looked at, for a status line may be long and arrive byte by byte.
+    pub(super) fn judge_start(&self, bytes: &[u8]) -> Result<(), HttpError> {
+        const START: &[u8] = b"HTTP/1.";
+        let line = &bytes[self.checked()..];
+        let line = &line[..line.len().min(START.len())];
+        // A line feed may follow and make it a blank line.
+        let may_be_one = self.in_fields || line == b"\r" || START.starts_with(line);
+        may_be_one.then_some(()).ok_or(HttpError::MalformedHead)
     }
 
     /// Whether the head, whose status line was judged, ends in the last of these lines.
@@ -349,6 +361,16 @@ mod tests {
                 HttpError::MalformedHead,
                 "{text:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_cannot_become_a_status_line_is_refused_before_it_ends() {
+        for text in "\0|HTTP/2|HTTX|\x15\x03\x03| HTTP|\r\n\nSSH|\rH|http/1.1".split('|') {
+            assert_eq!(parse(text.as_bytes()).unwrap_err(), HttpError::MalformedHead);
+        }
+        for text in "|\r|\r\n\r|\nHTTP/1.|HTTP/1.7 is judged when it is whole".split('|') {
+            assert!(parse(text.as_bytes()).unwrap().is_none(), "{text:?}");
         }
     }
 

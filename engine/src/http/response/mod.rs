@@ -250,7 +250,7 @@ impl ResponseReader {
         let used = if line_ended || held.len() > self.head_room() {
             self.read_heads(held.bytes(), pool, feed)
         } else {
-            Ok(0)
+            self.head_progress.judge_start(held.bytes()).map(|()| 0)
         };
         if let Ok(0) = used {
             // Nothing ended: it stays where it is, for copying it each time would cost the square of its length.

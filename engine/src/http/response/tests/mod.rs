@@ -216,7 +216,17 @@ fn bytes_behind_a_complete_response_are_not_consumed() {
 #[test]
 fn an_error_stays_until_the_next_response() {
     let (mut pool, mut reader) = (ScratchPool::new(1, 256), ResponseReader::new(Protocol::Chat));
-    assert_eq!(reader.feed(b"SSH-2.0\r\n", &mut pool), Err(HttpError::MalformedHead));
+    // Neither a line end nor the close of the connection is waited for.
+    assert_eq!(reader.feed(b"S", &mut pool), Err(HttpError::MalformedHead));
+    reader.begin(&mut pool);
+    assert_eq!(
+        reader.feed(b"HTTP", &mut pool),
+        Ok(Feed {
+            consumed: 4,
+            ..Feed::default()
+        })
+    );
+    assert_eq!(reader.feed(b"/2", &mut pool), Err(HttpError::MalformedHead));
     assert_eq!(reader.feed(&stream(&[TOKEN]), &mut pool), Err(HttpError::MalformedHead));
     assert_eq!(reader.end_of_input(&mut pool), Err(HttpError::MalformedHead));
     assert!(!reader.keep_alive());
@@ -431,9 +441,9 @@ fn the_head_is_bounded_interim_heads_included() {
             Some(HttpError::HeadTooLarge),
             "pieces of {step}"
         );
-        let no_line_end = vec![b'H'; MAX_HEAD_BYTES + 1];
+        let no_line_end = format!("HTTP/1.1 200 {}", "H".repeat(MAX_HEAD_BYTES + 1 - 13));
         assert_eq!(
-            read(&no_line_end).error,
+            read(no_line_end.as_bytes()).error,
             Some(HttpError::HeadTooLarge),
             "pieces of {step}"
         );
