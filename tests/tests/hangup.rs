@@ -5,11 +5,21 @@ use std::process::Command;
 use ringload_tests::program::{Program, Workplace, config, phase};
 use ringload_tests::{binary, eventually, mock};
 
+/// Starts a run by a command that takes the program's arguments.
+fn profile(workplace: &Workplace, mut command: Command) -> Program {
+    command.args(["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"]);
+    command.current_dir(workplace.folder());
+    Program::start(command)
+}
+
 #[test]
 fn a_hangup_ends_a_run_like_the_other_signals() {
     let server = mock(|_| {});
     let workplace = Workplace::new(&config(&server.url(), &phase("load", "concurrency: 2, duration: 10m")));
-    let program = workplace.start_profile(&[]);
+    // These tests may run below `nohup` themselves.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(binary::ringload());
+    let program = profile(&workplace, command);
     eventually("some load", || server.counters().requests > 20);
     program.signal("HUP");
     // Shell and kernel may both say that the terminal is gone.
@@ -34,9 +44,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
     command
         .args(["-c", "trap '' HUP && exec \"$@\"", "sh"])
         .arg(binary::ringload());
-    command.args(["profile", "--config", "test.yaml", "--ui", "none", "--cores", "1"]);
-    command.current_dir(workplace.folder());
-    let program = Program::start(command);
+    let program = profile(&workplace, command);
     eventually("some load", || server.counters().requests > 20);
     program.signal("HUP");
     let before = server.counters().requests;

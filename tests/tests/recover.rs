@@ -403,7 +403,7 @@ fn a_journal_cut_or_damaged_anywhere_gives_what_is_whole() {
     let lost = last - records(&place).len();
     assert!((1..=40).contains(&lost), "{lost}");
     for line in [
-        "1 blocks of the journal are damaged".to_owned(),
+        "left out: 1 block of the journal, damaged".to_owned(),
         format!("phase first: {lost} of its requests have no record"),
     ] {
         assert!(ended.stdout.contains(&line), "{}", ended.stdout);

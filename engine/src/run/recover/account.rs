@@ -9,7 +9,7 @@ use super::found::{Found, PhaseFound};
 use crate::clock::WallAnchor;
 use crate::journal::Salvage;
 use crate::plan::{PhasePlan, Plan};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// Why what servers answered is not written.
 const UNMASKED: &str = "the config has credentials, which the journal has not, so they could not be masked";
@@ -42,7 +42,10 @@ impl Account<'_> {
             self.life.as_secs_f64()
         );
         if self.missing() > 0 {
-            reason.push_str(&format!("; {} requests that had ended have no record", self.missing()));
+            reason.push_str(&format!(
+                "; no record of {} that had ended",
+                counted(self.missing(), "request")
+            ));
         }
         for line in self.damage() {
             reason.push_str(&format!("; {line}"));
@@ -52,17 +55,22 @@ impl Account<'_> {
 
     fn damage(&self) -> impl Iterator<Item = String> {
         let Salvage { damaged, torn, .. } = *self.salvage;
-        let blocks = (damaged > 0).then(|| format!("{damaged} blocks of the journal are damaged and were left out"));
-        let tail =
-            (torn > 0).then(|| format!("the last {torn} bytes of the journal are no whole block and were left out"));
+        let blocks =
+            (damaged > 0).then(|| format!("left out: {} of the journal, damaged", counted(damaged as u64, "block")));
+        let tail = (torn > 0).then(|| {
+            format!(
+                "left out: the last {} of the journal, no whole block",
+                counted(torn as u64, "byte")
+            )
+        });
         blocks.into_iter().chain(tail)
     }
 
     /// For people.
     pub(super) fn lines(&self, plan: &Plan, journal: &Path) -> Vec<String> {
         let mut lines = vec![format!(
-            "{} requests recovered from {}; the last that it knows of the run is {:.1} s after its start",
-            self.records(),
+            "{} recovered from {}; the last that it knows of the run is {:.1} s after its start",
+            counted(self.records(), "request"),
             journal.display(),
             self.life.as_secs_f64()
         )];
@@ -92,7 +100,7 @@ impl Account<'_> {
         }
         let known = match missing {
             0 => String::new(),
-            missing => format!(", {missing} requests at least"),
+            missing => format!(", {} at least", counted(missing, "request")),
         };
         Some(format!(
             "phase {name} was under way: what ended in its last two seconds may be missing{known}; the last count had {} in flight",
