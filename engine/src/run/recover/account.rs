@@ -55,12 +55,11 @@ impl Account<'_> {
 
     fn damage(&self) -> impl Iterator<Item = String> {
         let Salvage { damaged, torn, .. } = *self.salvage;
-        let blocks =
-            (damaged > 0).then(|| format!("left out: {} of the journal, damaged", counted(damaged as u64, "block")));
+        let blocks = (damaged > 0).then(|| format!("left out: {} of the journal, damaged", counted(damaged, "block")));
         let tail = (torn > 0).then(|| {
             format!(
                 "left out: the last {} of the journal, no whole block",
-                counted(torn as u64, "byte")
+                counted(torn, "byte")
             )
         });
         blocks.into_iter().chain(tail)
