@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::transcript::take;
+use super::transcript::{push_stamps, take, take_stamps};
 use crate::units::Nanos;
 
 /// What a trace knows that no figure is made of. Times are monotonic; [`Nanos::ZERO`] means "did not happen".
@@ -120,11 +120,7 @@ impl HttpTrace {
         }
         out.extend_from_slice(&self.body_bytes.to_le_bytes());
         out.extend_from_slice(&self.body_reads.to_le_bytes());
-        out.extend_from_slice(&(self.writes.len() as u32).to_le_bytes());
-        for (time, so_far) in &self.writes {
-            out.extend_from_slice(&time.0.to_le_bytes());
-            out.extend_from_slice(&so_far.to_le_bytes());
-        }
+        push_stamps(&self.writes, out);
         out.extend_from_slice(&self.head);
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -145,13 +141,7 @@ impl HttpTrace {
         let (local, remote) = (take_address(&mut rest)?, take_address(&mut rest)?);
         let body_bytes = u64::from_le_bytes(take(&mut rest)?);
         let body_reads = u32::from_le_bytes(take(&mut rest)?);
-        let count = u32::from_le_bytes(take(&mut rest)?);
-        let writes: Option<Vec<(Nanos, u32)>> = (0..count)
-            .map(|_| {
-                let time = Nanos(u64::from_le_bytes(take(&mut rest)?));
-                Some((time, u32::from_le_bytes(take(&mut rest)?)))
-            })
-            .collect();
+        let writes = take_stamps(&mut rest);
         *at += 4 + length;
         Some(Self {
             server,

@@ -53,11 +53,7 @@ impl Transcript {
             out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
             out.extend_from_slice(piece);
         }
-        out.extend_from_slice(&(self.reads.len() as u32).to_le_bytes());
-        for (time, end) in &self.reads {
-            out.extend_from_slice(&time.0.to_le_bytes());
-            out.extend_from_slice(&end.to_le_bytes());
-        }
+        push_stamps(&self.reads, out);
         out.extend_from_slice(&self.body);
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -76,13 +72,7 @@ impl Transcript {
             Some(piece.to_vec())
         };
         let (content_type, history) = (piece()?, piece()?);
-        let count = u32::from_le_bytes(take(&mut rest)?);
-        let reads: Option<Vec<(Nanos, u32)>> = (0..count)
-            .map(|_| {
-                let time = Nanos(u64::from_le_bytes(take(&mut rest)?));
-                Some((time, u32::from_le_bytes(take(&mut rest)?)))
-            })
-            .collect();
+        let reads = take_stamps(&mut rest);
         *at += 4 + length;
         Some(Self {
             is_stream: is_stream != 0,
@@ -92,6 +82,25 @@ impl Transcript {
             body: rest.to_vec(),
         })
     }
+}
+
+/// Appends how much there was at which times: their number (u32), then for each its time (u64) and the bytes so far (u32).
+pub(super) fn push_stamps(stamps: &[(Nanos, u32)], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(stamps.len() as u32).to_le_bytes());
+    for (time, so_far) in stamps {
+        out.extend_from_slice(&time.0.to_le_bytes());
+        out.extend_from_slice(&so_far.to_le_bytes());
+    }
+}
+
+/// Takes what [`push_stamps`] appended; `None` if it is not whole.
+pub(super) fn take_stamps(rest: &mut &[u8]) -> Option<Vec<(Nanos, u32)>> {
+    let count = u32::from_le_bytes(take(rest)?);
+    let mut stamp = || {
+        let time = Nanos(u64::from_le_bytes(take(rest)?));
+        Some((time, u32::from_le_bytes(take(rest)?)))
+    };
+    (0..count).map(|_| stamp()).collect()
 }
 
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

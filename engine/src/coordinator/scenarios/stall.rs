@@ -199,20 +199,19 @@ fn turns_that_wait_for_the_answer_before_are_no_future() {
     assert_eq!((run.tally(0).sent, run.phase(0).stop_reason), (3, StopReason::Stalled));
 }
 
+/// A server that never answers the first phase.
+fn first_hangs(phase: PhaseId, _: u64) -> Reply {
+    match phase.0 {
+        0 => Reply::Hang,
+        _ => Reply::After(ms(200)),
+    }
+}
+
 #[test]
 fn a_drain_without_end_gives_way_and_the_phase_that_waits_for_its_slots_goes_on() {
     let a = profiling("a").cap(4).requests(4).grace_inf();
     let b = profiling("b").cap(4).requests(8).seamless();
-    let run = world(vec![a, b])
-        .serving(|phase, _| {
-            if phase.0 == 0 {
-                Reply::Hang
-            } else {
-                Reply::After(ms(200))
-            }
-        })
-        .cuts_after(ms(50))
-        .run();
+    let run = world(vec![a, b]).serving(first_hangs).cuts_after(ms(50)).run();
     assert_eq!(run.outcome.failure, None);
     assert_eq!((run.tally(0).truncated, run.tally(1).succeeded), (4, 8));
     assert_eq!(run.sends(1)[0], ms(10_050));
@@ -223,15 +222,7 @@ fn a_drain_without_end_gives_way_and_the_phase_that_waits_for_its_slots_goes_on(
 fn a_drain_beside_a_live_phase_is_cut_alone() {
     let a = profiling("a").cap(1).requests(1).grace_inf();
     let b = profiling("b").cap(4).lasting(ms(30_000)).seamless();
-    let run = world(vec![a, b])
-        .serving(|phase, _| {
-            if phase.0 == 0 {
-                Reply::Hang
-            } else {
-                Reply::After(ms(200))
-            }
-        })
-        .run();
+    let run = world(vec![a, b]).serving(first_hangs).run();
     assert_eq!((run.end(0), run.tally(0).truncated), (ms(10_000), 1));
     assert_eq!(
         (run.phase(1).stop_reason, run.tally(1).truncated),
