@@ -3,6 +3,7 @@
 use super::dataset_file::{self, FileDataset};
 use super::decode::{Bounds, Field, Section};
 use super::endpoint_type::EndpointType;
+use super::prefix::{self, PrefixPrompts, SystemPrompt};
 use super::schema::{DATASET, LENGTH, PROMPTS, RANKINGS};
 use super::tree::{Position, Value};
 
@@ -33,6 +34,10 @@ pub struct Dataset {
     pub sampling: Option<Sampling>,
     /// The queries and passages of types that rank.
     pub rankings: Rankings,
+    /// What conversations begin with.
+    pub prefix_prompts: Option<PrefixPrompts>,
+    /// What the system says.
+    pub system_prompt: Option<SystemPrompt>,
 }
 
 /// What synthetic requests for ranks are made of.
@@ -93,13 +98,13 @@ pub struct Delay {
 }
 
 /// Longest prompt or answer, in tokens: beyond every context window, and below what would exhaust memory by a slip of the hand.
-const MAX_TOKENS: u32 = 10_000_000;
+pub(super) const MAX_TOKENS: u32 = 10_000_000;
 /// Most turns of a conversation.
 const MAX_TURNS: u32 = 10_000;
 /// Most passages of a request.
 const MAX_PASSAGES: u32 = 10_000;
 /// Most entries of a dataset.
-const MAX_ENTRIES: u32 = 10_000_000;
+pub(super) const MAX_ENTRIES: u32 = 10_000_000;
 
 /// `kind` is what requests speak, if the endpoint could be read.
 pub(super) fn decode(benchmark: &Section<'_>, kind: Option<EndpointType>) -> Option<Dataset> {
@@ -148,7 +153,15 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
     };
     let file = match kind {
         Some(Kind::File) => {
-            for key in ["isl", "prompts", "rankings", "turns", "turn_delay", "turn_delay_ratio"] {
+            for key in [
+                "isl",
+                "prompts",
+                "prefix_prompts",
+                "rankings",
+                "turns",
+                "turn_delay",
+                "turn_delay_ratio",
+            ] {
                 if section.field(key).is_some() {
                     section.report(
                         key,
@@ -191,6 +204,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             rankings,
         );
     }
+    let (prefix_prompts, system_prompt) = prefix::decode(&section, endpoint);
     Some(Dataset {
         at: section.start,
         name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
@@ -210,6 +224,8 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .field("random_seed")
             .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
         rankings: rankings.unwrap_or_default(),
+        prefix_prompts,
+        system_prompt,
     })
 }
 

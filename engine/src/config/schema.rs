@@ -206,11 +206,11 @@ pub(super) static DATASET: Schema = Schema {
         "format",
         "block_size",
         "rankings",
+        "system_prompt",
+        "system_prompt_file",
+        "prefix_prompts",
     ],
     refused: &[
-        refused("system_prompt", NEVER),
-        refused("system_prompt_file", NEVER),
-        refused("prefix_prompts", EMPTY),
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
@@ -240,6 +240,12 @@ pub(super) static PROMPTS: Schema = Schema {
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static PREFIX_PROMPTS: Schema = Schema {
+    place: "benchmark.dataset.prefix_prompts",
+    keys: &["pool_size", "length", "shared_system_length", "user_context_length"],
+    refused: &[],
 };
 
 pub(super) static RANKINGS: Schema = Schema {
@@ -428,7 +434,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 24] = [
+static ALL: [&Schema; 25] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -441,6 +447,7 @@ static ALL: [&Schema; 24] = [
     &SERVER_PROFILER,
     &DATASET,
     &PROMPTS,
+    &PREFIX_PROMPTS,
     &PHASE,
     &CANCELLATION,
     &RATE_SERIES,

@@ -10,9 +10,11 @@ mod conversation;
 mod delay;
 mod file;
 mod length;
+mod opening;
 mod rankings;
 mod sampling;
 mod synthetic;
+mod text;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
@@ -23,10 +25,12 @@ pub use file::{
     read_bytes, read_records, sha256,
 };
 pub use length::LengthDistribution;
+pub use opening::Opening;
 pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
+pub use text::{TextError, load_text};
 pub use words::words;
 
 use sha2::{Digest, Sha256};

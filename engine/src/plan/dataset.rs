@@ -8,11 +8,11 @@ use std::thread::{Builder, JoinHandle};
 
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, PrefixPrompts, SystemPrompt};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
-    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
-    sha256,
+    LengthDistribution, Opening, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, load_text,
+    read_bytes, read_records, sha256,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -30,6 +30,8 @@ const UNTIMED_POOL: &str = "records of format random_pool have none; use format:
 /// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
 pub(super) struct Dataset<'a> {
     draft: Draft<'a>,
+    /// The file that the system's message is from.
+    pub(super) system_prompt_file: Option<DatasetFile>,
     pool: Option<Pool>,
     sampling: Sampling,
     seed: u64,
@@ -157,6 +159,60 @@ impl FileBytes {
     }
 }
 
+/// What conversations begin with, and the file that the system's message is from.
+#[derive(Debug, Default)]
+struct Beginning {
+    opening: Opening,
+    file: Option<DatasetFile>,
+}
+
+/// Looks at what conversations begin with; `seed` is that of the dataset.
+fn beginning(config: &Config, seed: u64) -> Result<Beginning, NoDataset> {
+    let written = &config.dataset;
+    let mut found = Beginning::default();
+    match written.prefix_prompts {
+        Some(PrefixPrompts::Pool { size, length }) => {
+            let size_max = Opening::pool_size_max(length);
+            if size > size_max {
+                return Err(NoDataset::Render(RenderError::PoolTooLarge {
+                    size,
+                    size_max,
+                    tokens: length,
+                }));
+            }
+            found.opening = found.opening.with_pool(size, length, seed);
+        }
+        Some(PrefixPrompts::Messages {
+            shared_system_length,
+            user_context_length,
+        }) => {
+            if let Some(tokens) = shared_system_length {
+                found.opening = found.opening.with_system_of(tokens, seed);
+            }
+            if let Some(tokens) = user_context_length {
+                found.opening = found.opening.with_context_of(tokens, seed);
+            }
+        }
+        None => {}
+    }
+    match &written.system_prompt {
+        Some(SystemPrompt::Text(text)) => found.opening = found.opening.with_system(text),
+        Some(SystemPrompt::File { path, at }) => {
+            let text = load_text(Path::new(path)).map_err(|error| {
+                let message = format!("{path}: {error}");
+                NoDataset::Mistakes(config.mistake(*at, "benchmark.dataset.system_prompt_file", message))
+            })?;
+            found.opening = found.opening.with_system(&text);
+            found.file = Some(DatasetFile {
+                path: path.clone(),
+                sha256: sha256(text.as_bytes()),
+            });
+        }
+        None => {}
+    }
+    Ok(found)
+}
+
 /// Looks at the dataset; `seed` is the root of the run.
 pub(super) fn draft<'a>(
     config: &'a Config,
@@ -167,6 +223,7 @@ pub(super) fn draft<'a>(
     let written = &config.dataset;
     // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
+    let beginning = beginning(config, seed)?;
     let mut pool = None;
     let draft = match &written.file {
         None if inputs.kind.ranks() => {
@@ -219,8 +276,13 @@ pub(super) fn draft<'a>(
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
+    let draft = match beginning.opening.is_empty() {
+        true => draft,
+        false => draft.opened(beginning.opening)?,
+    };
     Ok(Dataset {
         draft,
+        system_prompt_file: beginning.file,
         pool,
         sampling,
         seed,

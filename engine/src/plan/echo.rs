@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
-    PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
-    is_credential_header, masked, redact_url,
+    PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow,
+    ServerProfiler, Sla, SystemPrompt, is_credential_header, masked, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -179,6 +179,11 @@ fn dataset(dataset: &Dataset) -> Value {
         }
         None => (None, None),
     };
+    let (system_prompt, system_prompt_file) = match &dataset.system_prompt {
+        Some(SystemPrompt::Text(text)) => (Some(json!(text)), None),
+        Some(SystemPrompt::File { path, .. }) => (None, Some(json!(path))),
+        None => (None, None),
+    };
     let prompts = match file {
         Some(_) => Value::Null,
         None => set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]),
@@ -214,6 +219,9 @@ fn dataset(dataset: &Dataset) -> Value {
                 ])
             }),
         ),
+        ("prefix_prompts", dataset.prefix_prompts.map(prefix_prompts)),
+        ("system_prompt", system_prompt),
+        ("system_prompt_file", system_prompt_file),
         ("turns", dataset.turns.map(length)),
         (
             "turn_delay",
@@ -224,6 +232,19 @@ fn dataset(dataset: &Dataset) -> Value {
         ),
         ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
     ])
+}
+
+fn prefix_prompts(prefix: PrefixPrompts) -> Value {
+    match prefix {
+        PrefixPrompts::Pool { size, length } => json!({ "pool_size": size, "length": length }),
+        PrefixPrompts::Messages {
+            shared_system_length,
+            user_context_length,
+        } => set_fields([
+            ("shared_system_length", shared_system_length.map(Value::from)),
+            ("user_context_length", user_context_length.map(Value::from)),
+        ]),
+    }
 }
 
 fn phase(phase: &Phase) -> Value {

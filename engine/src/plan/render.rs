@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
-use crate::dataset::{LengthDistribution, Synthetic, Turn, Written};
+use crate::dataset::{LengthDistribution, Opening, Synthetic, Turn, Written};
 use body::BodyTemplate;
 pub(super) use draft::Draft;
 pub use error::RenderError;
@@ -107,6 +107,8 @@ struct Parts<'a> {
     heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
+    /// What conversations begin with.
+    opening: Opening,
 }
 
 /// Memory of a thread that renders, from request to request.
@@ -124,6 +126,7 @@ impl<'a> Parts<'a> {
             heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::new(inputs, None),
+            opening: Opening::default(),
         })
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct SavedPlan {
     models: Vec<String>,
     /// Path and digest of the data set's file.
     dataset_file: Option<(String, String)>,
+    /// The same of the file of the system's message.
+    system_prompt_file: Option<(String, String)>,
     kind: String,
     streaming: bool,
     phases: Vec<SavedPhase>,
@@ -83,6 +85,7 @@ impl SavedPlan {
             profiling_index: phase.profiling_index,
             replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
         };
+        let file = |file: &DatasetFile| (file.path.clone(), file.sha256.clone());
         let shows_requests = |asked: bool| asked && plan.secrets.is_empty();
         Self {
             benchmark_id: plan.benchmark_id.clone(),
@@ -96,10 +99,8 @@ impl SavedPlan {
             }),
             seed: plan.seed,
             models: plan.models.clone(),
-            dataset_file: plan
-                .dataset_file
-                .as_ref()
-                .map(|file| (file.path.clone(), file.sha256.clone())),
+            dataset_file: plan.dataset_file.as_ref().map(file),
+            system_prompt_file: plan.system_prompt_file.as_ref().map(file),
             kind: plan.endpoint.kind.as_str().to_owned(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
@@ -141,6 +142,7 @@ impl SavedPlan {
         if self.phases.is_empty() {
             return None;
         }
+        let file = |(path, sha256)| DatasetFile { path, sha256 };
         let SavedHeads { heads, ids } = self.heads.unwrap_or_default();
         let phases: Option<Vec<PhasePlan>> = (0..).zip(self.phases).map(|(id, phase)| phase.restore(id)).collect();
         let slos: Option<Vec<Slo>> = self.slos.into_iter().map(slo).collect();
@@ -156,7 +158,8 @@ impl SavedPlan {
             }),
             seed: self.seed,
             models: self.models,
-            dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
+            dataset_file: self.dataset_file.map(file),
+            system_prompt_file: self.system_prompt_file.map(file),
             endpoint: EndpointPlan {
                 kind,
                 targets: Vec::new(),

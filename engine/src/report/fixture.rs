@@ -99,6 +99,7 @@ pub(crate) fn plan() -> Plan {
             phase(STRESS, "stress", Some(1)),
         ],
         dataset_file: None,
+        system_prompt_file: None,
         readiness: None,
         hooks: HookPlan::default(),
         telemetry: TelemetryPlan::default(),

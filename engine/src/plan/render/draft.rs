@@ -6,7 +6,7 @@ use super::said::{self, Demands};
 use super::source::Source;
 use super::{MAX_DATASET_BYTES, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
 use crate::dataset::{
-    Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session,
+    Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Opening, Session,
     Synthetic, SyntheticRankings,
 };
 use crate::plan::{RequestImage, RequestImages};
@@ -108,6 +108,30 @@ impl<'a> Draft<'a> {
             session.turns.iter().for_each(|turn| sizes.text(turn_bytes(turn)));
         }
         sizes.into_draft(Source::Sessions { sessions, make })
+    }
+
+    /// The same, with what conversations begin with.
+    ///
+    /// # Errors
+    /// Requests have no place for it, or the images take too much with it.
+    pub(in crate::plan) fn opened(mut self, opening: Opening) -> Result<Self, RenderError> {
+        let (template, inputs) = (&self.parts.template, self.parts.inputs);
+        if let Some(key) = template.replaced_by(inputs, &opening) {
+            return Err(RenderError::ExtraOpening { key });
+        }
+        let conversations = u64::from(self.source.count());
+        // Requests that say everything themselves say this too.
+        let sayings = match template.repeats_system() {
+            true => self.requests,
+            false => self.source.openings(),
+        };
+        let system = opening.system().map_or(0, json_bytes).saturating_mul(sayings);
+        let made = tokens_bytes(u64::from(opening.pool_tokens()) + u64::from(opening.context_tokens()));
+        let more = system.saturating_add(made.saturating_mul(conversations));
+        self.bytes = self.bytes.saturating_add(more);
+        self.parts.opening = opening;
+        check_bytes(self.source.count(), self.bytes)?;
+        Ok(self)
     }
 
     /// Requests that will be made: one for each turn.
@@ -217,11 +241,7 @@ impl<'a> Sizes<'a> {
     }
 
     fn check(&self) -> Result<(), RenderError> {
-        let Self { entries, bytes, .. } = *self;
-        match bytes > MAX_DATASET_BYTES {
-            true => Err(RenderError::DatasetTooLarge { entries, bytes }),
-            false => Ok(()),
-        }
+        check_bytes(self.entries, self.bytes)
     }
 
     fn into_draft(self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
@@ -233,6 +253,13 @@ impl<'a> Sizes<'a> {
             turns_max: self.turns_max,
             bytes: self.bytes,
         })
+    }
+}
+
+fn check_bytes(entries: u32, bytes: u64) -> Result<(), RenderError> {
+    match bytes > MAX_DATASET_BYTES {
+        true => Err(RenderError::DatasetTooLarge { entries, bytes }),
+        false => Ok(()),
     }
 }
 

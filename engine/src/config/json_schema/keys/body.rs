@@ -2,7 +2,7 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -249,6 +249,40 @@ pub(super) const IN_DATASET: &[Key] = &[
         "rankings",
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
+    ),
+    (
+        "system_prompt",
+        Text,
+        "What the system says in front of every conversation.",
+    ),
+    (
+        "system_prompt_file",
+        Text,
+        "A text file that says it. A relative path starts at the current directory.",
+    ),
+    (
+        "prefix_prompts",
+        Section(&PREFIX_PROMPTS),
+        "What synthetic conversations share: beginnings from a pool, or messages in front of them.",
+    ),
+];
+
+pub(super) const IN_PREFIX_PROMPTS: &[Key] = &[
+    (
+        "pool_size",
+        Whole(1),
+        "Different texts, of which each conversation begins with one. With length.",
+    ),
+    ("length", Whole(1), "Tokens of each text of the pool."),
+    (
+        "shared_system_length",
+        Whole(1),
+        "Tokens of a system message that all conversations have.",
+    ),
+    (
+        "user_context_length",
+        Whole(1),
+        "Tokens of a message in front of the first turn, of which each conversation has its own.",
     ),
 ];
 
