@@ -243,6 +243,33 @@ fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
 }
 
 #[test]
+fn cases_about_beginnings_mean_what_they_say() {
+    let bodies = |name: &str| -> Vec<serde_json::Value> {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let body = |body: &[u8]| serde_json::from_slice(body).expect("a body of JSON");
+        plan.requests.entries.iter().map(|image| body(image.body())).collect()
+    };
+    let words = |message: &serde_json::Value| -> (String, usize) {
+        let text = |key: &str| message[key].as_str().expect("a text").to_owned();
+        (text("role"), text("content").split(' ').count())
+    };
+    for body in bodies("dataset_shared_system") {
+        let messages: Vec<(String, usize)> = body["messages"].as_array().expect("a list").iter().map(words).collect();
+        let expected = [("system", 8), ("user", 4), ("user", 16)].map(|(role, words)| (role.to_owned(), words));
+        assert_eq!(messages, expected);
+    }
+    let mut beginnings: BTreeMap<String, u32> = BTreeMap::new();
+    for body in bodies("dataset_prefix_pool") {
+        let text = body["messages"][0]["content"].as_str().expect("a text");
+        let words: Vec<&str> = text.split(' ').collect();
+        assert_eq!(words.len(), 4 + 16);
+        *beginnings.entry(words[..4].join(" ")).or_default() += 1;
+    }
+    assert_eq!(beginnings.len(), 2, "{beginnings:?}");
+}
+
+#[test]
 fn cases_about_schedules_are_read_and_not_refused_by_name() {
     for name in [
         "gamma_smoothness",

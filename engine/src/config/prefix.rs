@@ -40,7 +40,8 @@ pub enum SystemPrompt {
 }
 
 const POOL: [&str; 2] = ["pool_size", "length"];
-const MESSAGES: [&str; 2] = ["shared_system_length", "user_context_length"];
+const SHARED: &str = "shared_system_length";
+const MESSAGES: [&str; 2] = [SHARED, "user_context_length"];
 
 /// The keys of a dataset; `endpoint` is what requests speak, if that could be read.
 pub(super) fn decode(
@@ -56,12 +57,14 @@ pub(super) fn decode(
         let section = section.as_ref();
         section.is_some_and(|section| keys.iter().any(|key| section.field(key).is_some()))
     };
-    if has(&MESSAGES[..1]) {
+    let shared = section.as_ref().filter(|section| section.field(SHARED).is_some());
+    if let Some(at) = shared.and_then(|section| section.key_at(SHARED)) {
         for key in ["system_prompt", "system_prompt_file"] {
             if dataset.field(key).is_some() {
+                let place = at.told();
                 dataset.report(
                     key,
-                    format!("`{key}` and `prefix_prompts.shared_system_length` both say what the system's message is; keep one"),
+                    format!("`{key}` and `prefix_prompts.{SHARED}` ({place}) both say what the system's message is; keep one"),
                 );
             }
         }
@@ -107,16 +110,14 @@ fn prefix_prompts(dataset: &Section<'_>, section: &Section<'_>) -> Option<Prefix
     let length = |key| section.field(key).map(|field| number(field, MAX_TOKENS));
     match (first(POOL), first(MESSAGES)) {
         (Some(pool), Some(message)) => {
-            let words = |mine: &str, other: &str| {
-                format!(
-                    "`{mine}` and `{other}` exclude each other: prompts begin with texts of a pool, or messages stand in front of them; keep one"
-                )
-            };
+            let words = format!(
+                "`{pool}` and `{message}` exclude each other: prompts begin with texts of a pool, or messages stand in front of them; keep one"
+            );
             // The mistake is one of the flag, if either is a flag's.
             match [pool, message].map(|key| section.key_at(key).is_some_and(|at| at.flag().is_some())) {
-                [true, _] => section.report(pool, words(pool, message)),
-                [_, true] => section.report(message, words(message, pool)),
-                _ => dataset.report("prefix_prompts", words(pool, message)),
+                [true, _] => section.report(pool, words),
+                [_, true] => section.report(message, words),
+                _ => dataset.report("prefix_prompts", words),
             }
             None
         }
@@ -132,7 +133,7 @@ fn prefix_prompts(dataset: &Section<'_>, section: &Section<'_>) -> Option<Prefix
         }
         (None, Some(_)) => {
             // Both are read before either is given up on.
-            let (system, context) = (length("shared_system_length"), length("user_context_length"));
+            let (system, context) = (length(SHARED), length("user_context_length"));
             Some(PrefixPrompts::Messages {
                 shared_system_length: match system {
                     Some(length) => Some(length?),

@@ -8,6 +8,7 @@ mod endpoint;
 mod field;
 mod kinds;
 mod limits;
+mod openings;
 mod phases;
 mod random;
 mod rates;

@@ -275,8 +275,17 @@ mod tests {
 
     #[test]
     fn all_that_artifacts_show_of_a_plan_comes_back() {
-        let plan = plan(", prefix: p", "");
+        let mut plan = plan(", prefix: p", "");
+        let file = |path: &str| DatasetFile {
+            path: path.to_owned(),
+            sha256: format!("digest of {path}"),
+        };
+        (plan.dataset_file, plan.system_prompt_file) = (Some(file("a")), Some(file("b")));
         let back = again(&plan);
+        assert_eq!(
+            (&back.dataset_file, &back.system_prompt_file),
+            (&plan.dataset_file, &plan.system_prompt_file)
+        );
         assert_eq!(back.artifacts, plan.artifacts);
         assert_eq!(back.fingerprint(), plan.fingerprint());
         assert_eq!(back.requests.conversations, plan.requests.conversations);
