@@ -39,7 +39,10 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
         let refusal = "not supported by ringload yet";
         text = text.replace(&format!("{refusal}: `{key}`;"), &format!("{refusal};"));
         // Of two that exclude each other both are named.
-        if let Some(rest) = text.strip_prefix(&format!("`{key}` ")).filter(|rest| !rest.starts_with("and ")) {
+        if let Some(rest) = text
+            .strip_prefix(&format!("`{key}` "))
+            .filter(|rest| !rest.starts_with("and "))
+        {
             text = rest.to_owned();
         }
     }
