@@ -191,6 +191,47 @@ fn other_apis_get_the_system_where_they_want_it_and_completions_get_beginnings()
 }
 
 #[test]
+fn several_texts_of_a_request_are_counted_one_by_one() {
+    let texts = |kind: &str, place: &str, dataset: &str| -> Vec<Vec<usize>> {
+        let server = server();
+        let run = configured::run_speaking(
+            server.address(),
+            &format!("type: {kind}"),
+            &format!(
+                "  dataset: {{entries: 4, prompts: {{isl: 6, batch_size: 3}}, {dataset}}}\n  phases: [{{name: load, kind: profiling, type: concurrency, \
+                 requests: 4}}]\n"
+            ),
+        );
+        let books = Books::complete(&run, &server);
+        // What a request brings is counted by the server as it is by the client.
+        for (record, entry) in &books.matched {
+            let image = &run.plan.requests.entries[record.metadata.session_num as usize % 4];
+            assert_eq!(image.input_tokens.map(u64::from), Some(entry.prompt_words), "{kind}");
+        }
+        let inputs = run.json("inputs.json");
+        let data = inputs["data"].as_array().expect("a list").iter();
+        data.map(|session| {
+            let list = session["payloads"][0].pointer(place).and_then(Value::as_array);
+            let list = list.unwrap_or_else(|| panic!("{kind}: {session}")).iter();
+            list.map(|text| words(text.as_str().unwrap_or_else(|| text["text"].as_str().expect("a text"))))
+                .collect()
+        })
+        .collect()
+    };
+    for (kind, place) in [
+        ("embeddings", "/input"),
+        ("completions", "/prompt"),
+        ("chat", "/messages/0/content"),
+        ("messages", "/messages/0/content"),
+        ("responses", "/input/0/content"),
+    ] {
+        assert_eq!(texts(kind, place, "random_seed: 1"), [[6; 3]; 4], "{kind}");
+    }
+    let pool = "prefix_prompts: {pool_size: 2, length: 5}";
+    assert_eq!(texts("embeddings", "/input", pool), [[11; 3]; 4]);
+}
+
+#[test]
 fn a_sweep_over_the_size_of_a_pool_is_a_run_for_each() {
     let server = server();
     let url = format!("http://{}", server.address());

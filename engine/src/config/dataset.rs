@@ -22,6 +22,8 @@ pub struct Dataset {
     pub isl: Option<Length>,
     /// Tokens that a request asks for; of a file, where it does not say.
     pub osl: Option<Length>,
+    /// Prompts of a request.
+    pub batch_size: Option<u32>,
     /// Turns of a conversation.
     pub turns: Option<Length>,
     /// Time between the return of a turn and the next one.
@@ -103,6 +105,8 @@ pub(super) const MAX_TOKENS: u32 = 10_000_000;
 const MAX_TURNS: u32 = 10_000;
 /// Most passages of a request.
 const MAX_PASSAGES: u32 = 10_000;
+/// Most prompts of a request.
+const MAX_BATCH: u32 = 10_000;
 /// Most entries of a dataset.
 pub(super) const MAX_ENTRIES: u32 = 10_000_000;
 
@@ -185,10 +189,15 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
         }
     };
     let prompts = section.field("prompts").and_then(|field| field.section(&PROMPTS));
-    if let Some(batch) = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"))
-        && batch.integer::<u32>(1, u32::MAX.into()).is_some_and(|size| size != 1)
+    let batch = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"));
+    let batch_size = batch.as_ref().and_then(|field| field.integer(1, MAX_BATCH.into()));
+    if let (Some(batch), Some(endpoint), Some(2..)) = (batch, endpoint, batch_size)
+        && endpoint.ranks()
     {
-        batch.refuse("several prompts in one request", "allowed: 1");
+        batch.report(format!(
+            "requests to an endpoint of type {} have one query; remove it, and set `rankings.passages` for more passages",
+            endpoint.as_str()
+        ));
     }
     let isl = tokens(&section, prompts.as_ref(), "isl");
     let osl = tokens(&section, prompts.as_ref(), "osl");
@@ -215,6 +224,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
         isl,
         osl,
+        batch_size,
         turns,
         turn_delay: section.field("turn_delay").and_then(|field| delay(&field)),
         turn_delay_ratio: section

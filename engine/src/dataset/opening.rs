@@ -3,7 +3,7 @@
 //! ```text
 //! system message    the same for all conversations
 //! user context      of each conversation its own, a message by itself
-//! first turn        a text of the pool, a space, the turn's own text
+//! first turn        a text of the pool, a space, the turn's own text; of several texts each has a beginning of its own
 //! ```
 //!
 //! What requests share is what a server's prefix cache can answer, so nothing is shared by accident: texts of the pool differ from their first word
@@ -37,7 +37,7 @@ struct Made {
 impl Made {
     fn new(tokens: u32, seed: u64, purpose: &str) -> Self {
         Self {
-            prompts: Prompts::with_roots(LengthDistribution::Fixed(tokens), None, seed, purpose),
+            prompts: Prompts::new(LengthDistribution::Fixed(tokens), None, stream_root(seed, purpose)),
             tokens,
         }
     }
@@ -73,7 +73,7 @@ impl Opening {
         Self {
             pool: Some(Pool {
                 size,
-                texts: Made::new(tokens, seed, ":prefix"),
+                texts: Made::new(tokens, seed, "prefix text"),
                 draws: stream_root(seed, "prefix"),
             }),
             ..self
@@ -97,7 +97,7 @@ impl Opening {
     pub fn with_system_of(self, tokens: u32, seed: u64) -> Self {
         Self {
             system: Some(System {
-                text: Made::new(tokens, seed, ":system").text(0).into(),
+                text: Made::new(tokens, seed, "system text").text(0).into(),
                 tokens: Some(tokens),
             }),
             ..self
@@ -108,7 +108,7 @@ impl Opening {
     #[must_use]
     pub fn with_context_of(self, tokens: u32, seed: u64) -> Self {
         Self {
-            context: Some(Made::new(tokens, seed, ":context")),
+            context: Some(Made::new(tokens, seed, "context text")),
             ..self
         }
     }
@@ -160,19 +160,35 @@ impl Opening {
             add_tokens(first, Some(context.tokens));
         }
         if let Some(pool) = &self.pool {
-            let mut text = pool.texts.text(pool.draw(number));
-            text.push(' ');
-            text.push_str(&first.text);
-            first.text = text.into();
+            first.text = pool.in_front_of(number, 0, &first.text).into();
             add_tokens(first, Some(pool.texts.tokens));
+            let more = first.written.as_deref_mut().map(|written| &mut written.more_texts);
+            let more = more.into_iter().flatten();
+            let sum: u32 = (1..)
+                .zip(more)
+                .map(|(place, text)| {
+                    *text = pool.in_front_of(number, place, text);
+                    pool.texts.tokens
+                })
+                .fold(0, u32::saturating_add);
+            add_tokens(first, Some(sum));
         }
     }
 }
 
 impl Pool {
-    /// Which text a conversation begins with.
-    fn draw(&self, number: u32) -> u32 {
-        let bits = entry_stream(self.draws, number).next_u64();
+    /// A text of the conversation with this number, behind the beginning that is drawn for its place in the message.
+    fn in_front_of(&self, number: u32, place: u32, own: &str) -> String {
+        let mut text = self.texts.text(self.draw(number, place));
+        text.push(' ');
+        text.push_str(own);
+        text
+    }
+
+    /// Which beginning a text of a conversation has.
+    fn draw(&self, number: u32, place: u32) -> u32 {
+        let root = self.draws.wrapping_add(u64::from(place) << 32);
+        let bits = entry_stream(root, number).next_u64();
         // The upper half of the product is even over the pool to within 2^-32 (Lemire 2019, without the rejection).
         ((u128::from(bits) * u128::from(self.size)) >> u64::BITS) as u32
     }
@@ -248,6 +264,32 @@ mod tests {
     }
 
     #[test]
+    fn each_of_several_texts_has_a_beginning_of_its_own() {
+        let dataset = Synthetic {
+            batch_size: 3,
+            ..Synthetic::of_single_turns(20, LengthDistribution::Fixed(6), None, SEED)
+        };
+        let opening = Opening::default().with_pool(4, 2, SEED);
+        let made = opened(&opening, dataset.conversations().collect());
+        let drawn = |place: usize| -> Vec<String> {
+            let beginning = |conversation: &Conversation<'static>| {
+                let turn = &conversation.turns[0];
+                assert_eq!(turn.input_tokens, Some(3 * (2 + 6)));
+                let text = match place {
+                    0 => &*turn.text,
+                    _ => &turn.written.as_deref().expect("more texts").more_texts[place - 1],
+                };
+                assert_eq!(count(text), 2 + 6);
+                text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+            };
+            made.iter().map(beginning).collect()
+        };
+        let all: HashSet<String> = (0..3).flat_map(drawn).collect();
+        assert_eq!(all.len(), 4, "all from one pool");
+        assert!(drawn(0) != drawn(1) && drawn(1) != drawn(2));
+    }
+
+    #[test]
     fn what_is_drawn_depends_on_the_seed_and_the_number_alone() {
         let texts = |size, tokens, seed| -> Vec<String> {
             let opening = Opening::default().with_pool(size, tokens, seed);
@@ -273,11 +315,11 @@ mod tests {
         assert_eq!(Opening::pool_size_max(2), 1 << 22);
         assert_eq!(Opening::pool_size_max(3), u32::MAX);
         assert_eq!(Opening::pool_size_max(u32::MAX), u32::MAX);
-        let pool = Made::new(1, 3, ":prefix");
+        let pool = Made::new(1, 3, "prefix text");
         let texts: HashSet<String> = (0..2048).map(|number| pool.text(number)).collect();
         assert_eq!(texts.len(), 2048);
         let pool = Opening::default().with_pool(u32::MAX, 1, 3).pool.expect("a pool");
-        assert!((0..1000).any(|number| pool.draw(number) > u32::MAX / 2));
+        assert!((0..1000).any(|number| pool.draw(number, 0) > u32::MAX / 2));
     }
 
     #[test]

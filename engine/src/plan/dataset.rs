@@ -242,6 +242,7 @@ pub(super) fn draft<'a>(
         }
         None => {
             let dataset = Synthetic {
+                batch_size: written.batch_size.unwrap_or(1),
                 turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
                 turn_delay: written
                     .turn_delay

@@ -186,7 +186,11 @@ fn dataset(dataset: &Dataset) -> Value {
     };
     let prompts = match file {
         Some(_) => Value::Null,
-        None => set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]),
+        None => set_fields([
+            ("isl", dataset.isl.map(length)),
+            ("osl", dataset.osl.map(length)),
+            ("batch_size", dataset.batch_size.map(Value::from)),
+        ]),
     };
     set_fields([
         ("name", Some(json!(dataset.name.as_deref().unwrap_or("default")))),

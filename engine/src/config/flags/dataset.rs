@@ -89,9 +89,9 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value(
         "prompt-batch-size",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prompts.batch_size"),
-        "Texts of a request",
+        "Texts of a request, each drawn by itself [default: 1]",
     )
     .short('b')
     .aka(&["batch-size-text", "batch-size"]),

@@ -118,6 +118,20 @@ fn what_excludes_each_other_or_is_half_is_told_at_its_place() {
 }
 
 #[test]
+fn rankings_have_one_query() {
+    let ranks = |dataset: &str| {
+        let text = SAMPLE.text().replace(DATASET, dataset);
+        text.replace("url: \"http://h:1\"", "url: \"http://h:1\", type: cohere_rankings")
+    };
+    read(&ranks("dataset: {prompts: {batch_size: 1}}"));
+    one_mistake(
+        &ranks("dataset: {prompts: {batch_size: 2}}"),
+        "5:35: benchmark.dataset.prompts.batch_size",
+        "have one query; remove it, and set `rankings.passages`",
+    );
+}
+
+#[test]
 fn requests_without_a_place_for_messages_refuse_them_and_take_a_pool() {
     for kind in ["completions", "embeddings"] {
         read(&speaking(kind, "prefix_prompts: {pool_size: 2, length: 2}").replace("osl: 8, ", ""));

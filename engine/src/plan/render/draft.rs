@@ -42,6 +42,7 @@ impl<'a> Draft<'a> {
             let id = || ConversationIds::new(dataset.seed).of(entry);
             sizes.conversation(id, turns, std::iter::repeat_n(Demands::default(), turns as usize))?;
         }
+        let frame = if dataset.batch_size > 1 { PART_FRAME_BYTES } else { 0 };
         for size in dataset.sizes() {
             if size.input_tokens > MAX_PROMPT_TOKENS {
                 return Err(RenderError::PromptTooLong {
@@ -49,7 +50,9 @@ impl<'a> Draft<'a> {
                     tokens: size.input_tokens,
                 });
             }
-            sizes.text(tokens_bytes(size.input_tokens.into()));
+            sizes.text(frame + tokens_bytes(size.input_tokens.into()));
+            // Drawing the lengths of more of them would take long.
+            sizes.check()?;
         }
         sizes.into_draft(Source::Synthetic(dataset))
     }
@@ -126,7 +129,8 @@ impl<'a> Draft<'a> {
             false => self.source.openings(),
         };
         let system = opening.system().map_or(0, json_bytes).saturating_mul(sayings);
-        let made = tokens_bytes(u64::from(opening.pool_tokens()) + u64::from(opening.context_tokens()));
+        let pool = u64::from(opening.pool_tokens()).saturating_mul(self.source.batch_size().into());
+        let made = tokens_bytes(pool.saturating_add(opening.context_tokens().into()));
         let more = system.saturating_add(made.saturating_mul(conversations));
         self.bytes = self.bytes.saturating_add(more);
         self.parts.opening = opening;

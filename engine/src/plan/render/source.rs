@@ -76,6 +76,14 @@ impl Source<'_> {
         }
     }
 
+    /// Synthetic texts of a message.
+    pub(super) fn batch_size(&self) -> u32 {
+        match self {
+            Self::Synthetic(dataset) => dataset.batch_size,
+            Self::Rankings(_) | Self::Sessions { .. } => 1,
+        }
+    }
+
     /// Turns that have no history with the beginning of their conversation in it.
     pub(super) fn openings(&self) -> u64 {
         let Self::Sessions { sessions, .. } = self else {

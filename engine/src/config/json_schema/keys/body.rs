@@ -297,7 +297,7 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         TOKENS,
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
-    ("batch_size", Whole(1), "Prompts of a request; 1."),
+    ("batch_size", Whole(1), "Prompts of a request; 1 by default."),
 ];
 
 pub(super) const IN_RANKINGS: &[Key] = &[

@@ -14,8 +14,20 @@ fn each_draft(look: impl Fn(&str, Draft<'_>)) {
             ..Synthetic::of_single_turns(29, normal(40.0), Some(normal(9.0)), 5)
         };
         look("synthetic", Draft::synthetic(inputs, dataset).unwrap());
-        let pool = Opening::default().with_pool(7, 50, 5);
-        look("pool", Draft::synthetic(inputs, dataset).unwrap().opened(pool).unwrap());
+        let batch = Synthetic {
+            batch_size: 5,
+            ..dataset
+        };
+        look("batch", Draft::synthetic(inputs, batch).unwrap());
+        let pool = || Opening::default().with_pool(7, 50, 5);
+        look(
+            "batch with a pool",
+            Draft::synthetic(inputs, batch).unwrap().opened(pool()).unwrap(),
+        );
+        look(
+            "pool",
+            Draft::synthetic(inputs, dataset).unwrap().opened(pool()).unwrap(),
+        );
         let messages = Opening::default().with_system_of(90, 5).with_context_of(30, 5);
         look(
             "messages",
@@ -133,6 +145,20 @@ fn the_estimated_bytes_are_near_those_of_the_images() {
             (0.6..1.25).contains(&(estimated / made)),
             "{name}: {estimated} for {made}"
         );
+    });
+}
+
+#[test]
+fn a_draft_refuses_batches_that_are_more_than_memory_without_looking_at_all_of_them() {
+    Given::default().with_inputs(|inputs| {
+        let dataset = Synthetic {
+            batch_size: 10_000,
+            ..Synthetic::of_single_turns(1_000_000, LengthDistribution::Fixed(1000), None, 5)
+        };
+        let error = Draft::synthetic(inputs, dataset)
+            .map(|_| ())
+            .expect_err("it is too large");
+        assert!(matches!(error, RenderError::DatasetTooLarge { .. }), "{error}");
     });
 }
 
