@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use super::beginning;
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
-use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, PrefixPrompts, SystemPrompt};
+use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
-    LengthDistribution, Opening, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, load_text,
-    read_bytes, read_records, sha256,
+    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
+    sha256,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -43,6 +44,8 @@ pub(super) struct Dataset<'a> {
 struct Pool {
     draws: u32,
     ids: ConversationIds,
+    /// Every text is there for each of them; a draw takes the one whose turn it is.
+    models: ModelPlan,
 }
 
 impl Dataset<'_> {
@@ -92,8 +95,8 @@ impl Dataset<'_> {
             ..
         } = self;
         let mut images = draft.render();
-        if let Some(Pool { draws, ids }) = pool {
-            images = drawn(&images, draws, seed, ids);
+        if let Some(pool) = pool {
+            images = drawn(&images, pool, seed);
         }
         images.order = Sampler::new(sampling, images.order.entries(), seed);
         images
@@ -159,58 +162,10 @@ impl FileBytes {
     }
 }
 
-/// What conversations begin with, and the file that the system's message is from.
-#[derive(Debug, Default)]
-struct Beginning {
-    opening: Opening,
-    file: Option<DatasetFile>,
-}
-
-/// Looks at what conversations begin with; `seed` is that of the dataset.
-fn beginning(config: &Config, seed: u64) -> Result<Beginning, NoDataset> {
-    let written = &config.dataset;
-    let mut found = Beginning::default();
-    match written.prefix_prompts {
-        Some(PrefixPrompts::Pool { size, length }) => {
-            let size_max = Opening::pool_size_max(length);
-            if size > size_max {
-                return Err(NoDataset::Render(RenderError::PoolTooLarge {
-                    size,
-                    size_max,
-                    tokens: length,
-                }));
-            }
-            found.opening = found.opening.with_pool(size, length, seed);
-        }
-        Some(PrefixPrompts::Messages {
-            shared_system_length,
-            user_context_length,
-        }) => {
-            if let Some(tokens) = shared_system_length {
-                found.opening = found.opening.with_system_of(tokens, seed);
-            }
-            if let Some(tokens) = user_context_length {
-                found.opening = found.opening.with_context_of(tokens, seed);
-            }
-        }
-        None => {}
-    }
-    match &written.system_prompt {
-        Some(SystemPrompt::Text(text)) => found.opening = found.opening.with_system(text),
-        Some(SystemPrompt::File { path, at }) => {
-            let text = load_text(Path::new(path)).map_err(|error| {
-                let message = format!("{path}: {error}");
-                NoDataset::Mistakes(config.mistake(*at, "benchmark.dataset.system_prompt_file", message))
-            })?;
-            found.opening = found.opening.with_system(&text);
-            found.file = Some(DatasetFile {
-                path: path.clone(),
-                sha256: sha256(text.as_bytes()),
-            });
-        }
-        None => {}
-    }
-    Ok(found)
+/// The seed of the dataset; `root` is that of the run.
+pub(super) fn seed(config: &Config, root: u64) -> u64 {
+    // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
+    config.dataset.random_seed.map_or(root, i64::cast_unsigned)
 }
 
 /// Looks at the dataset; `seed` is the root of the run.
@@ -221,9 +176,8 @@ pub(super) fn draft<'a>(
     seed: u64,
 ) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
-    // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-    let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
-    let beginning = beginning(config, seed)?;
+    let seed = self::seed(config, seed);
+    let beginning = beginning::of(config, seed)?;
     let mut pool = None;
     let draft = match &written.file {
         None if inputs.kind.ranks() => {
@@ -267,9 +221,12 @@ pub(super) fn draft<'a>(
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
                     ids: make.ids(),
+                    models: inputs.models.clone(),
                 });
+                Draft::of_each_model(inputs, sessions, make)?
+            } else {
+                Draft::sessions(inputs, sessions, make)?
             }
-            Draft::sessions(inputs, sessions, make)?
         }
     };
     let sampling = match written.sampling.unwrap_or_default() {
@@ -354,20 +311,27 @@ fn untimed_record(origin: &FileOrigin, session: &Session<'_>) -> String {
     format!("{place} has none; add \"timestamp\" in milliseconds to it")
 }
 
-/// A pool's texts as `entries` conversations, each a draw with replacement. Their bytes are those of the pool.
-fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: ConversationIds) -> RequestImages {
-    let draws = Sampler::of_pool(pool.order.entries(), seed);
-    let count = NonZeroU32::new(entries).expect("a config without mistakes has at least one entry");
-    let images = (0..entries).map(|entry| {
-        let mut image = pool.entries[draws.entry(entry.into()) as usize].clone();
+/// A pool's texts as conversations, each a draw with replacement. Their bytes are those of the pool.
+fn drawn(texts: &RequestImages, pool: Pool, seed: u64) -> RequestImages {
+    let Pool { draws, ids, models } = pool;
+    let variants = models.names.len();
+    let different = NonZeroU32::new(texts.order.entries().get() / variants as u32);
+    let draw = Sampler::of_pool(
+        different.expect("a pool has a text, and each is there for every model"),
+        seed,
+    );
+    let count = NonZeroU32::new(draws).expect("a config without mistakes has at least one entry");
+    let images = (0..draws).map(|entry| {
+        let text = draw.entry(entry.into()) as usize;
+        let mut image = texts.entries[text * variants + models.choice.of(entry)].clone();
         image.conversation = entry;
         image
     });
     RequestImages {
         entries: images.collect(),
         order: Sampler::sequential(count),
-        conversations: Conversations::of_made_ids(ids, entries).into(),
-        ..pool.clone()
+        conversations: Conversations::of_made_ids(ids, draws).into(),
+        ..texts.clone()
     }
 }
 
