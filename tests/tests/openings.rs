@@ -191,6 +191,31 @@ fn other_apis_get_the_system_where_they_want_it_and_completions_get_beginnings()
 }
 
 #[test]
+fn a_sweep_is_not_resumed_with_another_system_prompt() {
+    let server = server();
+    let url = format!("http://{}", server.address());
+    let text = config(&url, &phase("load", "requests: 2")).replace(
+        "    prompts: {isl: 16, osl: 4}\n",
+        "    prompts: {isl: 4, osl: 2}\n    system_prompt_file: system.txt\n",
+    );
+    let place = Workplace::new(&format!(
+        "randomSeed: 3\n{text}sweep:\n  type: grid\n  parameters:\n    concurrency: [1, 2]\n"
+    ));
+    fs::write(place.path("system.txt"), "Be brief.").expect("written");
+    place.profile(&[]).expect(0);
+    place.profile(&["--resume"]).expect(0);
+    assert_eq!(server.counters().requests, 4, "all cells had finished");
+    fs::write(place.path("system.txt"), "Be long.").expect("written");
+    let refused = place.profile(&["--resume"]).expect(2);
+    assert!(
+        refused.stderr.contains("system.txt has changed since"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(server.counters().requests, 4);
+}
+
+#[test]
 fn several_texts_of_a_request_are_counted_one_by_one() {
     let texts = |kind: &str, place: &str, dataset: &str| -> Vec<Vec<usize>> {
         let server = server();

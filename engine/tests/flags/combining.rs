@@ -372,14 +372,13 @@ fn prompts_of_other_endpoint_types_have_flags_too() {
         dataset["rankings"],
         json!({"passages": {"mean": 5.0, "stddev": 1.0}, "passage_tokens": {"mean": 32.0, "stddev": 8.0}, "query_tokens": {"mean": 16.0, "stddev": 4.0}})
     );
-    // One text in a request is what there is.
     for flag in ["--prompt-batch-size", "--batch-size-text", "--batch-size", "-b"] {
-        let line = |size| format!("--model m --endpoint-type embeddings {flag} {size}");
-        told(None, &line(1));
-        let told = refusal(None, &line(3));
+        let line = format!("--model m --endpoint-type embeddings {flag} 3");
+        assert_eq!(told(None, &line)["datasets"][0]["prompts"]["batch_size"], 3);
+        let refused = refusal(None, &format!("--model m {flag} 0"));
         assert!(
-            told.starts_with(&format!("{flag}: not supported by ringload")),
-            "{told}"
+            refused.starts_with(&format!("{flag}: found `0`; allowed: a whole number from 1 to 10000")),
+            "{refused}"
         );
     }
 }
