@@ -417,9 +417,9 @@ impl Scenario {
             extra: &Map::new(),
         };
         let dataset = Synthetic {
-            turns: self.turns,
-            turn_delay: self.turn_delay,
-            ..Synthetic::of_single_turns(self.entries, self.isl, self.osl, self.seed)
+            turns: self.turns.clone(),
+            turn_delay: self.turn_delay.clone(),
+            ..Synthetic::of_single_turns(self.entries, self.isl.clone(), self.osl.clone(), self.seed)
         };
         let readiness = self.readiness.map(|(mode, timeout, interval)| ReadinessPlan {
             timeout: nanos(timeout),
