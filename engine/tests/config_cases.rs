@@ -79,11 +79,13 @@ fn assert_same_verdict(checked: &Result<Outline, Diagnostics>, built: &Result<Pl
 }
 
 /// Parts of the format that work as a whole: an accepted case of theirs is accepted here too.
-const WHOLE: [&str; 6] = [
+const WHOLE: [&str; 8] = [
     "/adaptive_",
     "/sweep_",
     "/jinja_",
     "/multi_run_",
+    "/models_",
+    "/model_",
     "/dataset_distributions",
     "/dataset_sequence_distribution",
 ];
@@ -284,6 +286,24 @@ fn cases_about_lengths_mean_what_they_say() {
             tokens == 16
         });
     }
+}
+
+#[test]
+fn cases_about_models_ask_for_all_of_them() {
+    let asked = |name: &str| -> Vec<String> {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let model = |body: &[u8]| {
+            let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+            body["model"].as_str().expect("a name").to_owned()
+        };
+        plan.requests.entries.iter().map(|image| model(image.body())).collect()
+    };
+    assert_eq!(asked("models_list"), ["mock-a", "mock-b", "mock-a", "mock-b"]);
+    assert_eq!(asked("model_list_singular"), asked("models_list"));
+    assert_eq!(asked("models_scalar"), ["mock-a"; 4]);
+    let weighted = asked("models_advanced_weighted");
+    assert!(weighted.iter().all(|model| model == "mock-a" || model == "mock-b"));
 }
 
 #[test]

@@ -150,11 +150,11 @@ fn mistakes_in_pairs_and_ranges_are_told_with_the_flag() {
         ),
         (
             &["--seq-dist", "6,3:100", "--isl", "5"],
-            "both say how long prompts and answers are; keep one",
+            "--seq-dist: says how long prompts and answers are, and so does `isl` (--isl); keep one",
         ),
         (
             &["--seq-dist", "6,3:100", "--random-range-ratio", "0.5"],
-            "both say how long prompts and answers are; keep one",
+            "--random-range-ratio: says how long prompts and answers are, and so does --seq-dist (--seq-dist); keep one",
         ),
         (
             &["--random-range-ratio", "0.5"],

@@ -201,7 +201,7 @@ fn exclude<'t>(
 ) {
     let (one_at, other_at) = (one.node.start, other.node.start);
     let message = |late: &str, early: &str, place: String| {
-        format!("`{late}` and `{early}` ({place}) both say how long prompts and answers are; keep one")
+        format!("`{late}` says how long prompts and answers are, and so does `{early}` ({place}); keep one")
     };
     if other_at.flag().is_some() && one_at.flag().is_none() {
         other_in.report(other_key, message(other_key, one_key, one_at.told()));

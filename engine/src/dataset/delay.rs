@@ -42,7 +42,7 @@ impl Default for DelayDistribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Choice, Clamped};
+    use crate::dataset::{Clamped, Shares};
     use rand_xoshiro::rand_core::SeedableRng;
 
     #[test]
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn delays_have_fractions_and_keep_to_bounds() {
         let mut stream = Xoshiro256PlusPlus::seed_from_u64(3);
-        let points = Distribution::Points(Choice::new([(1.0, 0.25), (1.0, 900.0)]));
+        let points = Distribution::Points(Shares::new([(1.0, 0.25), (1.0, 900.0)]));
         let clamped = DelayDistribution {
             delays_ms: Distribution::Clamped(Box::new(Clamped {
                 of: points,

@@ -8,7 +8,7 @@ use std::f64::consts::TAU;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use super::choice::Choice;
+use super::shares::Shares;
 
 /// A distribution of numbers that are not negative. `T` is what a number that is given as such is: whole for lengths, any for delays.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,9 +37,9 @@ pub enum Distribution<T> {
         max: u32,
     },
     /// One of several distributions, drawn each time.
-    Mixture(Choice<Distribution<T>>),
+    Mixture(Shares<Distribution<T>>),
     /// One of several numbers.
-    Points(Choice<T>),
+    Points(Shares<T>),
     /// Another one, whose draws outside of bounds become these bounds.
     Clamped(Box<Clamped<T>>),
 }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_mixture_draws_from_its_peaks_by_weight() {
         let peak = |mean| Law::Normal { mean, stddev: 5.0 };
-        let mixture = Law::Mixture(Choice::new([
+        let mixture = Law::Mixture(Shares::new([
             (3.0, peak(100.0)),
             (1.0, Law::Fixed(900)),
             (0.0, Law::Fixed(7)),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn points_are_drawn_as_they_are() {
-        let points = Law::Points(Choice::new([(40.0, 128), (35.0, 512), (25.0, 2048)]));
+        let points = Law::Points(Shares::new([(40.0, 128), (35.0, 512), (25.0, 2048)]));
         let lengths = draws(points, 40_000);
         for (value, share) in [(128, 16_000), (512, 14_000), (2048, 10_000)] {
             let count = lengths.iter().filter(|&&length| length == value).count();
@@ -296,7 +296,7 @@ mod tests {
         );
         assert_eq!(draws(clamped(Law::Fixed(5), 8.0, f64::INFINITY), 1), [8]);
         assert_eq!(draws(clamped(Law::Fixed(5), f64::NEG_INFINITY, 2.5), 1), [3]);
-        let points = Law::Points(Choice::new([(1.0, 1), (1.0, 9)]));
+        let points = Law::Points(Shares::new([(1.0, 1), (1.0, 9)]));
         assert_eq!(draws(clamped(points, 4.0, 4.0), 3), [4, 4, 4]);
     }
 
@@ -314,7 +314,7 @@ mod tests {
             median: 1e-9,
         };
         assert!(draws(tiny, 1000).iter().all(|&length| length >= 1));
-        assert_eq!(draws(Law::Points(Choice::new([(1.0, 0)])), 1), [1]);
+        assert_eq!(draws(Law::Points(Shares::new([(1.0, 0)])), 1), [1]);
         assert_eq!(draws(Law::Range { min: 0, max: 0 }, 1), [1]);
         let below = Law::Clamped(Box::new(Clamped {
             of: Law::Fixed(9),
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(bad(log_normal(f64::INFINITY, 1.0)), Some("mean"));
         assert_eq!(bad(log_normal(5.0, 5.0)), None);
         assert_eq!(
-            bad(Law::Mixture(Choice::new([
+            bad(Law::Mixture(Shares::new([
                 (1.0, normal(1.0, 1.0)),
                 (1.0, log_normal(1.0, 2.0))
             ]))),

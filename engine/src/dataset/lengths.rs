@@ -2,8 +2,8 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::choice::Choice;
 use super::distribution::LengthDistribution;
+use super::shares::Shares;
 
 /// How long prompts and answers are.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,7 @@ pub enum Lengths {
         osl: Option<LengthDistribution>,
     },
     /// Drawn together: every turn draws a pair, and its two lengths from that.
-    Paired(Choice<LengthPair>),
+    Paired(Shares<LengthPair>),
 }
 
 /// Lengths that belong together.
@@ -60,7 +60,7 @@ impl Lengths {
             .into_iter()
             .flat_map(|(isl, osl)| [Some(("prompts.isl", isl)), osl.as_ref().map(|osl| ("prompts.osl", osl))])
             .flatten();
-        let paired = pairs.into_iter().flat_map(Choice::iter).flat_map(|pair| {
+        let paired = pairs.into_iter().flat_map(Shares::iter).flat_map(|pair| {
             [
                 ("prompts.sequence_distribution.isl", &pair.isl),
                 ("prompts.sequence_distribution.osl", &pair.osl),

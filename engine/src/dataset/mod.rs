@@ -14,6 +14,7 @@ mod file;
 mod lengths;
 mod rankings;
 mod sampling;
+mod shares;
 mod synthetic;
 mod words;
 
@@ -29,6 +30,7 @@ pub use file::{
 pub use lengths::{LengthPair, Lengths};
 pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
+pub use shares::Shares;
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
 pub use words::words;

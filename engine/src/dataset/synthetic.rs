@@ -274,7 +274,7 @@ fn scramble(entry: u32, root: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Choice, LengthPair};
+    use crate::dataset::{LengthPair, Shares};
     use std::collections::HashSet;
     use std::time::Instant;
 
@@ -409,7 +409,7 @@ mod tests {
             osl: LengthDistribution::Fixed(osl),
         };
         let paired = Synthetic {
-            lengths: Lengths::Paired(Choice::new([(60.0, pair(8, 3)), (40.0, pair(24, 9))])),
+            lengths: Lengths::Paired(Shares::new([(60.0, pair(8, 3)), (40.0, pair(24, 9))])),
             ..dataset(LengthDistribution::Fixed(200))
         };
         let sizes: Vec<(u32, Option<u32>)> = paired

@@ -2,12 +2,12 @@
 
 use super::render::DEFAULT_ISL;
 use crate::config::{self, CorpusStyle, Dataset, RangeRatio};
-use crate::dataset::{Choice, Clamped, Distribution, LengthDistribution, LengthPair, Lengths};
+use crate::dataset::{Clamped, Distribution, LengthDistribution, LengthPair, Lengths, Shares};
 
 /// The lengths of synthetic prompts and answers.
 pub(super) fn lengths(written: &Dataset) -> Lengths {
     match &written.sequence_distribution {
-        Some(pairs) => Lengths::Paired(Choice::new(pairs.iter().map(|pair| {
+        Some(pairs) => Lengths::Paired(Shares::new(pairs.iter().map(|pair| {
             let lengths = LengthPair {
                 isl: normal(pair.isl, pair.isl_stddev),
                 osl: normal(pair.osl, pair.osl_stddev),
@@ -66,11 +66,11 @@ pub(super) fn distribution<T: Copy>(written: &config::Distribution<T>) -> Distri
             mean: *mean,
             median: *median,
         },
-        config::Distribution::Peaks(peaks) => Distribution::Mixture(Choice::new(
+        config::Distribution::Peaks(peaks) => Distribution::Mixture(Shares::new(
             peaks.iter().map(|peak| (peak.share(), distribution(&peak.of))),
         )),
         config::Distribution::Points(points) => {
-            Distribution::Points(Choice::new(points.iter().map(|point| (point.share(), point.of))))
+            Distribution::Points(Shares::new(points.iter().map(|point| (point.share(), point.of))))
         }
         config::Distribution::Clamped(clamped) => Distribution::Clamped(Box::new(Clamped {
             of: distribution(&clamped.of),
@@ -127,7 +127,7 @@ mod tests {
             max: None,
         }));
         let drawn = LengthDistribution::Clamped(Box::new(Clamped {
-            of: LengthDistribution::Mixture(Choice::new([
+            of: LengthDistribution::Mixture(Shares::new([
                 (3.0, LengthDistribution::Normal { mean: 9.0, stddev: 2.0 }),
                 (
                     1.0,

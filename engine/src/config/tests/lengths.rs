@@ -370,17 +370,17 @@ fn mistakes_in_pairs_are_at_their_keys() {
         (
             format!("isl: 5, prompts: {{sequence_distribution: [{ONE}]}}"),
             "prompts.sequence_distribution",
-            "`sequence_distribution` and `isl` (line 5) both say how long",
+            "`sequence_distribution` says how long prompts and answers are, and so does `isl` (line 5)",
         ),
         (
             format!("prompts: {{sequence_distribution: [{ONE}], osl: 5}}"),
             "prompts.sequence_distribution",
-            "`sequence_distribution` and `osl` (line 5) both say how long",
+            "`sequence_distribution` says how long prompts and answers are, and so does `osl` (line 5)",
         ),
         (
             format!("prompts: {{sequence_distribution: [{ONE}], random_range_ratio: 0.5}}"),
             "prompts.random_range_ratio",
-            "`random_range_ratio` and `sequence_distribution` (line 5) both say how long",
+            "`random_range_ratio` says how long prompts and answers are, and so does `sequence_distribution` (line 5)",
         ),
     ] {
         let found = mistakes(&with(&dataset));

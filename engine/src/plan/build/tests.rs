@@ -3,6 +3,7 @@
 mod checks;
 mod datasets;
 mod lengths;
+mod models;
 mod slices;
 mod telemetry;
 
