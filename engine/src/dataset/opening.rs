@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rand_xoshiro::rand_core::Rng;
 
 use super::conversation::{Conversation, Turn, Written};
-use super::length::LengthDistribution;
+use super::distribution::LengthDistribution;
 use super::stream_root;
 use super::synthetic::{Prompts, SizedPrompt, entry_stream};
 use super::words;

@@ -308,6 +308,7 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         RenderError::NoEntries
         | RenderError::Length { .. }
         | RenderError::PromptTooLong { .. }
+        | RenderError::CountTooLarge { .. }
         | RenderError::SeveralTurns { .. }
         | RenderError::Misfit { .. }
         | RenderError::PoolTooLarge { .. }

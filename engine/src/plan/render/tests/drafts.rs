@@ -13,25 +13,31 @@ fn each_draft(look: impl Fn(&str, Draft<'_>)) {
             turns: normal(3.0),
             ..Synthetic::of_single_turns(29, normal(40.0), Some(normal(9.0)), 5)
         };
-        look("synthetic", Draft::synthetic(inputs, dataset).unwrap());
+        look("synthetic", Draft::synthetic(inputs, dataset.clone()).unwrap());
         let batch = Synthetic {
             batch_size: 5,
-            ..dataset
+            ..dataset.clone()
         };
-        look("batch", Draft::synthetic(inputs, batch).unwrap());
+        look("batch", Draft::synthetic(inputs, batch.clone()).unwrap());
         let pool = || Opening::default().with_pool(7, 50, 5);
         look(
             "batch with a pool",
-            Draft::synthetic(inputs, batch).unwrap().opened(pool()).unwrap(),
+            Draft::synthetic(inputs, batch.clone()).unwrap().opened(pool()).unwrap(),
         );
         look(
             "pool",
-            Draft::synthetic(inputs, dataset).unwrap().opened(pool()).unwrap(),
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(pool())
+                .unwrap(),
         );
         let messages = Opening::default().with_system_of(90, 5).with_context_of(30, 5);
         look(
             "messages",
-            Draft::synthetic(inputs, dataset).unwrap().opened(messages).unwrap(),
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(messages)
+                .unwrap(),
         );
     });
     // Every turn repeats the system's message.
@@ -47,7 +53,10 @@ fn each_draft(look: impl Fn(&str, Draft<'_>)) {
         let system = Opening::default().with_system(&"\"x\" ".repeat(300));
         look(
             "apart",
-            Draft::synthetic(inputs, dataset).unwrap().opened(system).unwrap(),
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(system)
+                .unwrap(),
         );
     });
     let ranks = Given {
@@ -175,7 +184,7 @@ fn a_draft_refuses_beginnings_that_are_more_than_memory() {
             Opening::default().with_context_of(10_000_000, 5),
             Opening::default().with_system(&"x".repeat(50_000_000)),
         ] {
-            let error = Draft::synthetic(inputs, dataset)
+            let error = Draft::synthetic(inputs, dataset.clone())
                 .and_then(|draft| draft.opened(opening))
                 .map(|_| ())
                 .expect_err("it is too large");
