@@ -1,6 +1,7 @@
 //! Flags against the file: what a flag writes is what the same words in a file say, and every command line of the tables gets its verdict.
 
 mod combining;
+mod names;
 mod random;
 
 use std::collections::BTreeSet;
@@ -195,6 +196,7 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "input-file",
         "custom-dataset-type",
         "isl-block-size",
+        "seq-dist",
         "request-rate-series",
         "fixed-schedule",
         "fixed-schedule-auto-offset",
@@ -208,6 +210,25 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         }
         for name in [flag.name].iter().chain(flag.aliases) {
             assert!(tested.contains(format!("--{name}").as_str()), "--{name} is not tested");
+        }
+    }
+}
+
+#[test]
+fn pairs_of_lengths_are_pairs_by_either_name_and_in_every_notation() {
+    let pair =
+        |isl: u32, osl: u32, probability: f64| serde_json::json!({"isl": isl, "osl": osl, "probability": probability});
+    let wanted = Value::from(vec![pair(256, 128, 60.0), pair(512, 256, 40.0)]);
+    for name in ["--seq-dist", "--sequence-distribution"] {
+        for words in [
+            "256,128:60;512,256:40",
+            "[(256,128):60,(512,256):40]",
+            "256,128:0.6;512,256:0.4",
+        ] {
+            let line = format!("--model m {name} {words}");
+            let config = told(None, &line);
+            let found = config.pointer("/datasets/0/prompts/sequence_distribution");
+            assert_eq!(found, Some(&wanted), "{line}");
         }
     }
 }
