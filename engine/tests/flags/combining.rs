@@ -1,7 +1,8 @@
 //! What flags do to what is there already, and what follows from several of them.
 
 use ringload_engine::config;
-use ringload_engine::plan::Plan;
+use ringload_engine::plan::{DrainRule, Plan};
+use ringload_engine::units::Nanos;
 use serde_json::{Value, json};
 
 use super::{GRID, ONE, OPEN, WARM, file, plan, plans, refusal, suite, told};
@@ -94,6 +95,23 @@ fn c06_extra_inputs_have_the_json_type_of_their_looks() {
         told(Some(ONE), line)["endpoint"]["extra"],
         json!({"top_k": 7, "min_tokens": 10, "ignore_eos": true, "temp": 0.5, "x": null, "word": "a:b", "list": [1, "a"], "text": "10", "on": "on",
                "empty": "", "deep": {"a": 1}})
+    );
+}
+
+#[test]
+fn a_phase_of_flags_drains_like_one_of_a_file() {
+    let drains = |file, line| -> Vec<DrainRule> { plan(file, line).phases.iter().map(|phase| phase.drain).collect() };
+    let load = "--model m --benchmark-duration 5 --warmup-duration 2";
+    let waits = DrainRule::WhileProgressing;
+    assert_eq!(drains(None, load), [waits, waits]);
+    assert_eq!(drains(Some(ONE), "--benchmark-duration 5"), [waits]);
+    let bounded = |seconds| DrainRule::Grace(Nanos::from_secs(seconds));
+    assert_eq!(
+        drains(
+            None,
+            &format!("{load} --benchmark-grace-period 0 --warmup-grace-period 3")
+        ),
+        [bounded(3), bounded(0)]
     );
 }
 
