@@ -90,7 +90,8 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
     Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),
     Flag::value("workers-max", "N", Unlisted, Benchmark("runtime.workers"), "Workers").aka(&["max-workers"]),
-    Flag::value("record-processors", "N", Unlisted, Benchmark("runtime.record_processors"), "Processors of records"),
+    Flag::value("record-processors", "N", Unlisted, Benchmark("runtime.record_processors"), "Processors of records")
+        .aka(&["record-processor-service-count"]),
     Flag::value("stats-interval", "TIME", Unlisted, Benchmark("runtime.stats_interval"), "Time between figures"),
     Flag::value("api-port", "N", Unlisted, Benchmark("runtime.api_port"), "Port of an API"),
     Flag::value("api-host", "HOST", Unlisted, Benchmark("runtime.api_host"), "Host of an API"),
