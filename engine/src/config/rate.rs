@@ -81,17 +81,28 @@ fn series(field: &Field<'_>) -> Option<Vec<RatePoint>> {
         Value::Sequence(_) => inline(field),
         Value::Mapping(_) => {
             let section = field.section(&RATE_SERIES)?;
-            inline(&section.required("points", "list the points, as in points: [{time_s: 0, qps: 1}, ...]")?)
-        }
-        _ => {
-            let path = &field.scalar(SHAPE)?.text;
-            match read(path) {
-                Ok(points) => Some(points),
-                Err(reason) => {
-                    field.report(format!("cannot read the points from {}: {reason}", field.found()));
-                    None
-                }
+            if section.exclusive("points", "path") {
+                return None;
             }
+            match section.field("path") {
+                Some(path) => from_file(&path, "the path of a JSON file with the points"),
+                None => inline(&section.required(
+                    "points",
+                    "list the points, as in points: [{time_s: 0, qps: 1}, ...], or name their file with path",
+                )?),
+            }
+        }
+        _ => from_file(field, SHAPE),
+    }
+}
+
+/// Points of the file that a field names.
+fn from_file(field: &Field<'_>, allowed: &str) -> Option<Vec<RatePoint>> {
+    match read(&field.scalar(allowed)?.text) {
+        Ok(points) => Some(points),
+        Err(reason) => {
+            field.report(format!("cannot read the points from {}: {reason}", field.found()));
+            None
         }
     }
 }

@@ -217,6 +217,10 @@ fn mistakes_of_a_series_are_placed_at_their_point() {
         "cannot read the points from `/no/such/rates.json`: No such file",
     );
     case("/", "/", "", "not a regular file");
+    case("{path: /}", "/", ".path", "not a regular file");
+    case("{path: [a]}", "[a]", ".path", "allowed: the path of a JSON file");
+    case("{path: a, points: []}", "points", ".points", "exclude each other");
+    case("{}", "{}", ".points", "name their file with path");
 }
 
 #[test]
@@ -231,7 +235,10 @@ fn a_series_is_read_from_a_json_file() {
         r#"[{"time_s": "0", "qps": 1}, {"time_s": "2500ms", "qps": 10}]"#,
     ] {
         write(form);
-        assert_eq!(rate_of(&fields), points(&[(0.0, 1.0), (2.5, 10.0)]), "{form}");
+        let expected = points(&[(0.0, 1.0), (2.5, 10.0)]);
+        assert_eq!(rate_of(&fields), expected, "{form}");
+        let named = format!("type: constant, rate_series: {{path: {}}}", path.display());
+        assert_eq!(rate_of(&named), expected, "{form}");
     }
     for (form, words) in [
         ("", "EOF while parsing"),

@@ -203,7 +203,10 @@ pub(super) const IN_RAMP: &[Key] = &[
     ),
 ];
 
-pub(super) const IN_RATE_SERIES: &[Key] = &[("points", POINTS, "The points in the order of time; at least two.")];
+pub(super) const IN_RATE_SERIES: &[Key] = &[
+    ("points", POINTS, "The points in the order of time; at least two."),
+    ("path", Text, "A JSON file that holds the points instead."),
+];
 
 pub(super) const IN_RATE_POINT: &[Key] = &[
     (

@@ -275,3 +275,23 @@ fn every_key_that_is_not_there_is_refused_by_its_name() {
     }
     assert!(refused > 20, "only {refused} keys");
 }
+
+#[test]
+fn every_key_of_aiperf_works_or_is_refused_by_its_name() {
+    let table = include_str!("../../../../../tests/cases/config/peer_keys.tsv");
+    let mut unknown = Vec::new();
+    let mut sections = BTreeSet::new();
+    for row in table.lines().skip(1) {
+        let (place, key) = row.split_once('\t').expect("two columns");
+        let known = |(schema, _): &&(&Schema, &[keys::Key])| schema.place == place;
+        let Some((schema, _)) = keys::ALL.iter().find(known) else {
+            panic!("no section stands at {place}")
+        };
+        sections.insert(place);
+        if !schema.known().any(|known| known == key) {
+            unknown.push(format!("{place}: {key}"));
+        }
+    }
+    assert!(sections.len() > 20, "only {sections:?}");
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
