@@ -99,6 +99,26 @@ fn c06_extra_inputs_have_the_json_type_of_their_looks() {
 }
 
 #[test]
+fn pairs_of_lengths_stand_in_the_place_of_both() {
+    let pairs = |flag: &str| {
+        let line = format!("--model m {flag} 128,64:25;512|9,128:75");
+        told(None, &line)["datasets"][0]["prompts"].clone()
+    };
+    let prompts = pairs("--seq-dist");
+    assert_eq!(prompts, pairs("--sequence-distribution"));
+    assert_eq!((prompts.get("isl"), prompts.get("osl")), (None, None));
+    let second = &prompts["sequence_distribution"][1];
+    for (key, value) in [
+        ("isl", 512.0),
+        ("isl_stddev", 9.0),
+        ("osl", 128.0),
+        ("probability", 75.0),
+    ] {
+        assert_eq!(second[key].as_f64(), Some(value), "{key} in {prompts}");
+    }
+}
+
+#[test]
 fn a_phase_of_flags_drains_like_one_of_a_file() {
     let drains = |file, line| -> Vec<DrainRule> { plan(file, line).phases.iter().map(|phase| phase.drain).collect() };
     let load = "--model m --benchmark-duration 5 --warmup-duration 2";

@@ -196,6 +196,7 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "custom-dataset-type",
         "isl-block-size",
         "request-rate-series",
+        "seq-dist",
         "fixed-schedule",
         "fixed-schedule-auto-offset",
         "fixed-schedule-start-offset",
@@ -212,7 +213,7 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
     }
 }
 
-/// Rows for flags of time that need a file of their own: `FLAGS | PLACE`, where no echo shows them the rule of the suite.
+/// Flags of time that set a rule of a suite, which no echo of a run shows.
 const RULES_IN_SECONDS: [&str; 2] = ["profile-run-cooldown-seconds", "parameter-sweep-cooldown-seconds"];
 
 #[test]
