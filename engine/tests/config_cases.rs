@@ -254,6 +254,39 @@ fn a_refused_case_is_refused_for_its_own_reason() {
 }
 
 #[test]
+fn mistakes_of_files_are_told_without_flags_and_types() {
+    let mut read = 0;
+    for Case { file, .. } in cases() {
+        let Err(mistakes) = resolve(&cases_directory().join(&file)) else {
+            continue;
+        };
+        for mistake in mistakes.iter() {
+            read += 1;
+            let flag = mistake.message.split_whitespace().find(|word| {
+                word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '-'))
+                    .starts_with("--")
+            });
+            assert_eq!(flag, None, "{file}: {mistake:?}");
+            for name in [
+                "Option<",
+                "Vec<",
+                "u32",
+                "u64",
+                "f64",
+                "usize",
+                "PhaseType",
+                "Config {",
+                "benchmark::",
+                "Error(",
+            ] {
+                assert!(!mistake.message.contains(name), "{file}: {mistake:?}");
+            }
+        }
+    }
+    assert!(read > 150, "only {read} messages");
+}
+
+#[test]
 fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
     let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(plan.slos.len(), 3);

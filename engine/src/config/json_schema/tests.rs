@@ -9,6 +9,8 @@ use super::super::diagnostic::Sink;
 use super::super::parse;
 use super::*;
 
+mod every_key;
+
 fn validator() -> Validator {
     jsonschema::draft202012::new(&json_schema()).expect("the schema is one")
 }

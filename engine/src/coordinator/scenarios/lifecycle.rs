@@ -128,6 +128,19 @@ fn s06_a_silent_request_is_cut_after_the_stall_timeout_and_a_live_one_is_not() {
 }
 
 #[test]
+fn s06_a_request_may_be_silent_for_five_minutes_of_a_drain_unless_told_otherwise() {
+    let run = World::new(vec![
+        profiling("p").cap(1).lasting(ms(1_000)),
+        profiling("next").requests(1),
+    ])
+    .serving(|phase, _| if phase.0 == 0 { Reply::Hang } else { Reply::After(ms(1)) })
+    .run();
+    let looks = run.times(|action| matches!(action, Action::CutSilent { .. }));
+    assert_eq!(looks.first(), Some(&ms(301_000)));
+    assert_eq!((run.tally(0).truncated, run.start(1)), (1, ms(301_000)));
+}
+
+#[test]
 fn s06_an_unbounded_drain_is_never_cut() {
     let mut plan = profiling("p").cap(1).lasting(ms(1_000));
     plan.drain = DrainRule::Unbounded;
