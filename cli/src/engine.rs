@@ -15,7 +15,7 @@ use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
-pub(crate) use ringload_engine::artifact::JOURNAL;
+pub(crate) use ringload_engine::artifact::{JOURNAL, PROFILE_RUNS};
 pub(crate) use ringload_engine::cells::{
     Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };

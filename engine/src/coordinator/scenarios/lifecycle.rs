@@ -144,7 +144,11 @@ fn s06_time_in_which_nobody_listened_is_no_silence_of_a_request() {
     // What was due at 30 s came at 430 s, and the look before was at 29 s.
     assert_eq!(end(29_500, 400_500), ms(301_000 + 401_000));
     assert_eq!(end(300_900, 400_100), ms(301_000 + 401_000), "just before the cut");
-    assert_eq!(end(500, 400_500), ms(401_000 + 300_000), "before the drain, which begins late");
+    assert_eq!(
+        end(500, 400_500),
+        ms(401_000 + 300_000),
+        "before the drain, which begins late"
+    );
     assert_eq!(end(30_000, 900), ms(301_000), "a look may be a little late");
 }
 
