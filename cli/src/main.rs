@@ -30,6 +30,7 @@ use command_args::ConfigCommand;
 use exit::Exit;
 
 fn main() -> ExitCode {
+    signals::exit_until_watched();
     let parsed = Args::command()
         .bin_name(invoked_name())
         .try_get_matches()
