@@ -223,8 +223,8 @@ fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions
     Ok((suite, options))
 }
 
-/// A cell that has ended, as its line of the table.
-pub(crate) fn cell_row(report: &CellReport) -> CellRow {
+/// A cell that has ended, as its line of the table; `outcome` if it ran now.
+pub(crate) fn cell_row(report: &CellReport, outcome: Option<&RunOutcome>) -> CellRow {
     let figure = |tag: &str, statistic: &str| report.metrics.get(tag)?.get(statistic)?.as_f64();
     let (status, reason) = match &report.end {
         CellEnd::Succeeded if report.is_earlier => ("kept", None),
@@ -240,8 +240,10 @@ pub(crate) fn cell_row(report: &CellReport) -> CellRow {
             figure("time_to_first_token", "p99"),
             figure("request_latency", "p99"),
             figure("output_token_throughput", "avg"),
+            figure("goodput", "avg"),
         ],
         reason,
+        searches: outcome.map_or_else(Vec::new, |outcome| outcome.searches.clone()),
     }
 }
 

@@ -143,6 +143,12 @@ impl Cells {
         self.suite.shows_table
     }
 
+    /// Whether any variation has service levels for its requests.
+    pub fn judges_requests(&self) -> bool {
+        let is_judged = |variation: &Variation| !variation.config.slos.is_empty();
+        self.suite.variations.iter().any(is_judged)
+    }
+
     /// Advice on all plans, each line once.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
