@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringload_engine::plan::PhaseKind;
+use ringload_engine::plan::{PhaseKind, ends_drains_by_silence};
 pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
@@ -99,6 +99,16 @@ pub(crate) enum Work {
     Run(Box<Plan>),
     /// A sweep, or several runs of the same.
     Cells(Box<Cells>),
+}
+
+impl Work {
+    /// Whether it matters how long a request may be silent while its phase drains.
+    pub(crate) fn ends_drains_by_silence(&self) -> bool {
+        match self {
+            Self::Run(plan) => ends_drains_by_silence(&plan.phases),
+            Self::Cells(cells) => cells.ends_drains_by_silence(),
+        }
+    }
 }
 
 /// Work that was checked as [`resolve`] does and is not ready to start: no request is made.

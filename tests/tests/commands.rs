@@ -591,3 +591,22 @@ fn every_command_has_a_manual_page() {
         refused.stderr
     );
 }
+
+#[test]
+fn a_time_for_silent_drains_is_refused_where_no_drain_ends_by_it() {
+    let first = phase("first", "concurrency: 1, duration: 1, grace_period: 5");
+    let graced = phase("second", "concurrency: 1, duration: 1, grace_period: inf");
+    let open = phase("second", "concurrency: 1, requests: 2");
+    let swept =
+        "sweep: {type: scenarios, runs: [{name: a, benchmark: {model: a}}, {name: b, benchmark: {model: b}}]}\n";
+    for (second, more, code) in [(&graced, "", 2), (&graced, swept, 2), (&open, "", 0), (&open, swept, 0)] {
+        let workplace = Workplace::new(&(config("http://127.0.0.1:1", &(first.clone() + second)) + more));
+        let ended = workplace
+            .profile(&["--drain-stall-timeout", "9", "--dry-run"])
+            .expect(code);
+        let told = ended
+            .stderr
+            .contains("error: --drain-stall-timeout cuts silent requests");
+        assert_eq!(told, code == 2, "{}", ended.stderr);
+    }
+}

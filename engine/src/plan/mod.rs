@@ -35,6 +35,7 @@ pub use conversations::Conversations;
 pub use directory::of_all as artifact_directory;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+    ends_drains_by_silence,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
