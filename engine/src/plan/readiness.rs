@@ -1,15 +1,15 @@
 //! Probes for readiness: where they go and what they ask.
 
 use super::render::probe_body;
-use super::{ProbeTarget, ReadinessPlan, Target};
+use super::{ModelPlan, ProbeTarget, ReadinessPlan, Target};
 use crate::config::Config;
 use crate::units::Nanos;
 
 /// The prompt of a probe: one token, and hardly ever in anybody's cache.
 const PROMPT: &str = "Lo";
 
-/// Every target with every model, if the config waits.
-pub(super) fn plan(config: &Config, targets: &[Target]) -> Option<ReadinessPlan> {
+/// Every target with every model that may be asked for, if the config waits.
+pub(super) fn plan(config: &Config, models: &ModelPlan, targets: &[Target]) -> Option<ReadinessPlan> {
     let endpoint = &config.endpoint;
     let wait = endpoint.wait_for_model;
     if !wait.is_on() {
@@ -18,10 +18,10 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Option<ReadinessPlan>
     let span = |seconds: f64| Nanos::from_secs_f64(seconds).max(Nanos(1));
     let kind = endpoint.kind.unwrap_or_default();
     let legacy = endpoint.use_legacy_max_tokens.unwrap_or(false);
-    let probe = |target: &Target, model: &String| {
+    let probe = |target: &Target, model: &str| {
         let base = base_path(&target.path, kind.path());
         ProbeTarget {
-            model: model.clone(),
+            model: model.to_owned(),
             origin: target.origin.clone(),
             base_url: format!("{}{}", target.origin, if base.is_empty() { "/" } else { base }),
             models_url: format!("{}{base}/v1/models", target.origin),
@@ -29,9 +29,10 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Option<ReadinessPlan>
             body: probe_body(kind, model, legacy, PROMPT),
         }
     };
+    let asked_for = models.asked_for();
     let probes = targets
         .iter()
-        .flat_map(|target| config.models.iter().map(move |model| probe(target, model)));
+        .flat_map(|target| asked_for.iter().map(move |model| probe(target, model)));
     Some(ReadinessPlan {
         timeout: span(wait.timeout_s.unwrap_or_default()),
         interval: span(wait.interval_s()),

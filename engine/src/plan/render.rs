@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
-use crate::dataset::{LengthDistribution, Synthetic, Turn, Written};
-use body::BodyTemplate;
+use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, ModelPlan, RequestImage, RequestImages, Target};
+use crate::dataset::{Choice, LengthDistribution, Synthetic, Turn, Written};
+use body::{BodyTemplate, push_json};
 pub(super) use draft::Draft;
 pub use error::RenderError;
 
@@ -40,8 +40,8 @@ pub struct RenderInputs<'a> {
     pub kind: EndpointKind,
     /// Where requests go: gives the request lines and `Host`.
     pub targets: &'a [Target],
-    /// Model name, as the server knows it.
-    pub model: &'a str,
+    /// The models that they ask for.
+    pub models: &'a ModelPlan,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
     /// Tell the server that the connection will not be used again.
@@ -69,10 +69,11 @@ pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Resul
 
 /// The body of a request for one token, to see whether a server answers.
 pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens: bool, prompt: &str) -> Vec<u8> {
+    let models = ModelPlan::in_turn(vec![model.to_owned()]);
     let inputs = RenderInputs {
         kind,
         targets: &[],
-        model,
+        models: &models,
         streaming: false,
         close_after: false,
         use_legacy_max_tokens,
@@ -93,8 +94,15 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         ..Turn::default()
     };
     let mut body = Vec::new();
-    BodyTemplate::new(&inputs, None).fill(&turn, None, &mut body);
+    BodyTemplate::new(&inputs, None).fill(&turn, &json(model), None, &mut body);
     body
+}
+
+/// A text as JSON.
+fn json(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_json(&mut out, text);
+    out
 }
 
 /// What all requests of a data set have in common.
@@ -107,6 +115,10 @@ struct Parts<'a> {
     heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
+    /// Names of the models as JSON.
+    models: Vec<Vec<u8>>,
+    /// Which of them a conversation asks for.
+    choice: Choice,
 }
 
 /// Memory of a thread that renders, from request to request.
@@ -124,6 +136,8 @@ impl<'a> Parts<'a> {
             heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::new(inputs, None),
+            models: inputs.models.names.iter().map(|name| json(name)).collect(),
+            choice: inputs.models.choice.clone(),
         })
     }
 
@@ -142,7 +156,8 @@ impl<'a> Parts<'a> {
         let template = own.as_ref().unwrap_or(&self.template);
         let Scratch { body, tail } = scratch;
         body.clear();
-        let message = template.fill(turn, system, body);
+        let model = &self.models[self.choice.of(conversation)];
+        let message = template.fill(turn, model, system, body);
         tail.clear();
         // Writing to memory cannot fail.
         let _ = write!(tail, "Content-Length: {}\r\n\r\n", body.len());

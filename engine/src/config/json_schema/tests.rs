@@ -202,7 +202,7 @@ fn bases() -> Vec<Value> {
          "sustain_duration": 1, "sla": {"request_latency": {"p95": {"lt": 5}}}}},
     ]);
     let body = json!({
-        "models": {"items": [{"name": "m"}]},
+        "models": {"strategy": "weighted", "items": [{"name": "m", "weight": 1}]},
         "endpoint": {
             "url": "http://h", "type": "chat", "path": "/x", "api_key": "k", "timeout": 5, "streaming": true, "transport": "http",
             "connection_reuse": "pooled", "headers": {"X-A": "1"}, "extra": {"a": 1}, "session_header": "X-S", "use_legacy_max_tokens": true,
