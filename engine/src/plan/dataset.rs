@@ -276,11 +276,11 @@ fn sessions<'a>(
         FileOrigin::Path { path, at } => {
             let bytes = load_file(Path::new(path)).map(|loaded| bytes.keep(loaded));
             let read = bytes.and_then(|bytes| read_bytes(bytes, options));
-            read.map_err(|error| in_file(config, path, *at, error))
+            read.map_err(|error| in_file(config, file, path, *at, error))
         }
         FileOrigin::Records(records) => {
             let texts = records.iter().map(|(_, text)| text.as_str());
-            read_records(texts, options).map_err(|error| in_config(config, records, error))
+            read_records(texts, options).map_err(|error| in_config(config, file, records, error))
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
@@ -325,8 +325,12 @@ fn drawn(texts: &RequestImages, pool: Pool, seed: u64) -> RequestImages {
 }
 
 /// Mistakes of a dataset's file, under its own name. What concerns the file as a whole is a mistake of the key that names it.
-fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagnostics {
+fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position, error: FileError) -> Diagnostics {
     match error {
+        FileError::Alike { ref first, .. } => {
+            let place = format!("{path}:{}:{}", first.record, first.column);
+            config.mistake(file.format_at, "benchmark.dataset.format", in_all(&place, &error))
+        }
         FileError::Mistakes { list, more } => {
             let mut diagnostics: Vec<Diagnostic> = list
                 .into_iter()
@@ -351,8 +355,23 @@ fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagn
     }
 }
 
+/// One mistake that every record has, of which the first is at `place`.
+fn in_all(place: &str, error: &FileError) -> String {
+    // Fields of records are called as in JSON: what stands in backticks is a key of the config.
+    let error = error.to_string().replace('`', "\"");
+    format!("{place}: {error}: correct them, or set `format` to what they are")
+}
+
 /// Mistakes of records that stand in the config.
-fn in_config(config: &Config, records: &[(Position, String)], error: FileError) -> Diagnostics {
+fn in_config(
+    config: &Config,
+    file: &config::FileDataset,
+    records: &[(Position, String)],
+    error: FileError,
+) -> Diagnostics {
+    if let FileError::Alike { .. } = error {
+        return config.mistake(file.format_at, "benchmark.dataset.format", in_all("records[0]", &error));
+    }
     let FileError::Mistakes { list, more } = error else {
         return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
     };

@@ -39,6 +39,7 @@ pub use directory::of_all as artifact_directory;
 pub use models::ModelPlan;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+    ends_drains_by_silence,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};

@@ -147,7 +147,7 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
         start,
         connected: after(2),
         send_end: after(3),
-        first_byte: after(5),
+        first_body: after(5),
         head: after(6),
         first_content: after(20),
         first_output: after(20),

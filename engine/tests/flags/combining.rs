@@ -106,6 +106,10 @@ fn pairs_of_lengths_stand_in_the_place_of_both() {
     };
     let prompts = pairs("--seq-dist");
     assert_eq!(prompts, pairs("--sequence-distribution"));
+    for other in ["[(128,64):25,(512|9,128):75]", "128,64:0.25;512|9,128:0.75"] {
+        let line = format!("--model m --seq-dist {other}");
+        assert_eq!(told(None, &line)["datasets"][0]["prompts"], prompts, "{other}");
+    }
     assert_eq!((prompts.get("isl"), prompts.get("osl")), (None, None));
     let second = &prompts["sequence_distribution"][1];
     for (key, value) in [

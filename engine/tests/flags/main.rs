@@ -198,7 +198,6 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "isl-block-size",
         "seq-dist",
         "request-rate-series",
-        "seq-dist",
         "fixed-schedule",
         "fixed-schedule-auto-offset",
         "fixed-schedule-start-offset",
@@ -254,25 +253,6 @@ fn every_flag_of_time_takes_numbers_of_seconds_and_units() {
         tested += 1;
     }
     assert!(tested > 15, "only {tested} flags");
-}
-
-#[test]
-fn pairs_of_lengths_are_pairs_by_either_name_and_in_every_notation() {
-    let pair =
-        |isl: u32, osl: u32, probability: f64| serde_json::json!({"isl": isl, "osl": osl, "probability": probability});
-    let wanted = Value::from(vec![pair(256, 128, 60.0), pair(512, 256, 40.0)]);
-    for name in ["--seq-dist", "--sequence-distribution"] {
-        for words in [
-            "256,128:60;512,256:40",
-            "[(256,128):60,(512,256):40]",
-            "256,128:0.6;512,256:0.4",
-        ] {
-            let line = format!("--model m {name} {words}");
-            let config = told(None, &line);
-            let found = config.pointer("/datasets/0/prompts/sequence_distribution");
-            assert_eq!(found, Some(&wanted), "{line}");
-        }
-    }
 }
 
 #[test]
