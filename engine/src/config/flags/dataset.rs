@@ -82,9 +82,13 @@ pub(super) static FLAGS: &[Flag] = &[
         "N",
         Dataset,
         Prompts("entries"),
-        "Different prompts [default: 100; of a file: all]",
+        "Different prompts [default: 100, or as many as requests; of a file: all]",
     )
-    .aka(&["num-prompts"]),
+    .aka(&["num-prompts"])
+    .more(
+        "Without a config file the default is the number of --num-conversations, else of --request-count, from 100 to 10,000, so that no prompt \
+         is found in the server's cache because it was sent before.",
+    ),
     Flag::value(
         "input-file",
         "FILE",
