@@ -132,6 +132,14 @@ fn a_command_for_the_peer_runs_through_a_link_of_its_name() {
     );
     let help = run("profile -h").expect(0);
     assert!(help.stdout.contains("Usage: aiperf profile"), "{}", help.stdout);
+    let plot = run("plot artifacts").expect(2);
+    assert!(
+        plot.stderr.starts_with("error: plot: not supported by ringload: "),
+        "{}",
+        plot.stderr
+    );
+    let below = run("config plot").expect(2);
+    assert!(below.stderr.contains("unrecognized subcommand"), "{}", below.stderr);
     assert!(run("--version").expect(0).stdout.starts_with("ringload "));
 }
 
