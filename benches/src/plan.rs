@@ -82,6 +82,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         headers: &[],
         session_header: None,
         extra: &serde_json::Map::new(),
+        template: None,
     };
     let dataset = Synthetic::of_single_turns(
         16,
@@ -98,6 +99,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         models: vec!["mock-model".to_owned()],
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: vec![target],
             streaming: requests.streaming,
             connection_reuse: ConnectionReuse::Pooled,

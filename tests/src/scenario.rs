@@ -410,6 +410,7 @@ impl Scenario {
             .collect();
         let inputs = RenderInputs {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: &targets,
             model: MODEL,
             streaming: self.streaming,
@@ -419,6 +420,7 @@ impl Scenario {
             headers: &self.headers,
             session_header: None,
             extra: &Map::new(),
+            template: None,
         };
         let dataset = Synthetic {
             turns: self.turns,
@@ -440,6 +442,7 @@ impl Scenario {
             models: vec![MODEL.to_owned()],
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
+                response_field: None,
                 targets,
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,

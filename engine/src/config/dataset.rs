@@ -246,16 +246,18 @@ fn suits(
             ),
         );
     }
-    if !endpoint.ranks() && rankings.is_some() {
+    // A template can say queries and passages, and everything else too.
+    let may_rank = endpoint.ranks() || endpoint == EndpointType::Template;
+    if !may_rank && rankings.is_some() {
         section.report(
             "rankings",
             format!(
                 "queries and passages have no meaning for an endpoint of type {kind}; remove it, or use one of the types cohere_rankings, \
-                 hf_tei_rankings, nim_rankings"
+                 hf_tei_rankings, nim_rankings, template"
             ),
         );
     }
-    if endpoint.ranks() && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
+    if may_rank && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
         section.report(
             "rankings",
             "`query_tokens` and `isl` say the same: the length of the query; keep one",

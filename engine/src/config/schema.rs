@@ -151,6 +151,7 @@ pub(super) static ENDPOINT: Schema = Schema {
         "connection_reuse",
         "headers",
         "extra",
+        "template",
         "session_header",
         "use_legacy_max_tokens",
         "use_server_token_count",
@@ -163,7 +164,6 @@ pub(super) static ENDPOINT: Schema = Schema {
     ],
     refused: &[
         refused("per_chunk_usage", OFF),
-        refused("template", NEVER),
         refused("request_content_type", &["application/json"]),
         refused("download_video_content", OFF),
         refused("uuid_and_strip", OFF),
@@ -173,6 +173,12 @@ pub(super) static ENDPOINT: Schema = Schema {
         refused("auth_type", NEVER),
         refused("sagemaker", NEVER),
     ],
+};
+
+pub(super) static TEMPLATE: Schema = Schema {
+    place: "benchmark.endpoint.template",
+    keys: &["body", "response_field"],
+    refused: &[],
 };
 
 pub(super) static RESET_KV_CACHE: Schema = Schema {

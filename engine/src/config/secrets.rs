@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::secret::{REDACTED, is_credential_header, is_credential_name, is_secret_url};
-use super::tree::{Node, Style, Value};
+use super::tree::{Node, Value};
 use super::url::percent_decode;
 use super::{base64::base64, scalar};
 
@@ -161,7 +161,7 @@ impl Found {
         match &node.value {
             Value::Scalar(_) if node.is_null() => {}
             Value::Scalar(scalar) => {
-                let means_itself = scalar.style == Style::Quoted
+                let means_itself = scalar.style.is_text()
                     || (scalar::boolean(&scalar.text).is_none() && scalar::number(&scalar.text).is_err());
                 if place == Place::Credential && means_itself {
                     self.credential(&scalar.text);

@@ -68,8 +68,56 @@ pub(super) enum Style {
     Plain,
     /// In quotes or as a block: text, but fields of other types still read it.
     Quoted,
+    /// As a block whose line breaks are kept: the same. Its lines begin in this column.
+    Block(u32),
     /// The whole scalar was one `${NAME}`: read like a plain scalar, except that it is never null.
     Substituted,
+}
+
+impl Style {
+    /// Whether the scalar can be nothing but text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Quoted | Self::Block(_))
+    }
+
+    /// The column in which the lines of a block begin.
+    pub(super) fn column(self) -> Option<u32> {
+        match self {
+            Self::Block(column) => Some(column),
+            _ => None,
+        }
+    }
+}
+
+/// Where a byte of a scalar's text is: exactly if the text stands in the file as it is, on one line or as a block, else where the value begins. `written` is
+/// where that is and where it ends, `column` that in which lines of a block begin.
+pub(super) fn place_in(text: &str, written: (Position, Position), column: Option<u32>, offset: Option<usize>) -> Position {
+    let (start, end) = written;
+    let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
+        return start;
+    };
+    let chars = |text: &str| text.chars().count() as u32;
+    if let Some(column) = column {
+        let (lines, last) = before.rsplit_once('\n').map_or((0, before), |(lines, last)| {
+            (1 + lines.matches('\n').count() as u32, last)
+        });
+        return Position {
+            line: start.line + 1 + lines,
+            column: column + chars(last),
+        };
+    }
+    let quotes = match end.column.saturating_sub(start.column).checked_sub(chars(text)) {
+        Some(0) => 0,
+        Some(2) => 1,
+        _ => return start,
+    };
+    if start.line != end.line || text.contains('\n') {
+        return start;
+    }
+    Position {
+        line: start.line,
+        column: start.column + quotes + chars(before),
+    }
 }
 
 /// One `key: value` of a mapping.
@@ -145,7 +193,7 @@ impl Node {
         match &self.value {
             Value::Faulty => Json::Null,
             Value::Scalar(_) if self.is_null() => Json::Null,
-            Value::Scalar(scalar) if scalar.style == Style::Quoted => Json::String(scalar.text.clone()),
+            Value::Scalar(scalar) if scalar.style.is_text() => Json::String(scalar.text.clone()),
             Value::Scalar(scalar) => by_looks(&scalar.text),
             Value::Sequence(items) => items.iter().map(|item| item.to_json()).collect(),
             Value::Mapping(entries) => {

@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
     LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
@@ -169,7 +169,7 @@ pub(super) fn draft<'a>(
     let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
     let mut pool = None;
     let draft = match &written.file {
-        None if inputs.kind.ranks() => {
+        None if inputs.kind.ranks() || (inputs.template.is_some() && written.rankings != Rankings::default()) => {
             let rankings = written.rankings;
             let dataset = SyntheticRankings {
                 entries: written.entries.unwrap_or(DEFAULT_ENTRIES),

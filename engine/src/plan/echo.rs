@@ -117,6 +117,13 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
             (!endpoint.extra.is_empty()).then(|| masked(Value::Object(endpoint.extra.clone()))),
         ),
         (
+            "template",
+            endpoint.template.as_ref().map(|template| {
+                let response_field = template.response_field.as_ref().map(|field| json!(field));
+                set_fields([("body", Some(json!(template.body))), ("response_field", response_field)])
+            }),
+        ),
+        (
             "session_header",
             endpoint.session_header.as_ref().map(|name| json!(name)),
         ),

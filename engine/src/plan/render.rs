@@ -10,6 +10,7 @@ mod body;
 mod draft;
 mod error;
 mod head;
+mod payload;
 mod said;
 mod source;
 
@@ -19,10 +20,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
+use crate::config::PayloadTemplate;
 use crate::dataset::{LengthDistribution, Synthetic, Turn, Written};
 use body::BodyTemplate;
 pub(super) use draft::Draft;
 pub use error::RenderError;
+use payload::Bodies;
 
 /// Input length of a data set that names none. The peer's command line uses the same figure.
 pub const DEFAULT_ISL: LengthDistribution = LengthDistribution::Fixed(550);
@@ -57,6 +60,8 @@ pub struct RenderInputs<'a> {
     pub session_header: Option<&'a str>,
     /// Further fields of the body; they win over built ones.
     pub extra: &'a Map<String, Value>,
+    /// What makes bodies of type template, and of no other.
+    pub template: Option<&'a PayloadTemplate>,
 }
 
 /// Renders the requests of synthetic conversations.
@@ -68,7 +73,16 @@ pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Resul
 }
 
 /// The body of a request for one token, to see whether a server answers.
-pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens: bool, prompt: &str) -> Vec<u8> {
+///
+/// # Errors
+/// The template cannot make a body of such a request.
+pub(super) fn probe_body(
+    kind: EndpointKind,
+    model: &str,
+    use_legacy_max_tokens: bool,
+    template: Option<&PayloadTemplate>,
+    prompt: &str,
+) -> Result<Vec<u8>, RenderError> {
     let inputs = RenderInputs {
         kind,
         targets: &[],
@@ -80,11 +94,12 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         headers: &[],
         session_header: None,
         extra: &Map::new(),
+        template,
     };
     let turn = Turn {
         text: prompt.into(),
         output_tokens: Some(1),
-        written: kind.ranks().then(|| {
+        written: (kind.ranks() || kind == EndpointKind::Template).then(|| {
             Box::new(Written {
                 passages: vec![prompt.to_owned()],
                 ..Written::default()
@@ -92,9 +107,13 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         }),
         ..Turn::default()
     };
+    if let Some(bodies) = Bodies::of(&inputs) {
+        let body = bodies.body(&turn);
+        return body.map_err(|fault| RenderError::payload("of the readiness probe".to_owned(), 0, fault));
+    }
     let mut body = Vec::new();
     BodyTemplate::new(&inputs, None).fill(&turn, None, &mut body);
-    body
+    Ok(body)
 }
 
 /// What all requests of a data set have in common.
@@ -107,6 +126,8 @@ struct Parts<'a> {
     heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
+    /// In place of that, where the user's own template makes bodies.
+    bodies: Option<Bodies<'a>>,
 }
 
 /// Memory of a thread that renders, from request to request.
@@ -124,6 +145,7 @@ impl<'a> Parts<'a> {
             heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::new(inputs, None),
+            bodies: Bodies::of(inputs),
         })
     }
 
@@ -142,7 +164,17 @@ impl<'a> Parts<'a> {
         let template = own.as_ref().unwrap_or(&self.template);
         let Scratch { body, tail } = scratch;
         body.clear();
-        let message = template.fill(turn, system, body);
+        let (message, has_text, requested_output_tokens) = match &self.bodies {
+            Some(bodies) => {
+                let made = bodies.body(turn).expect("a draft is refused that has no body for a turn");
+                body.extend_from_slice(&made);
+                (0..0, bodies.have_text(), bodies.requested_output_tokens(turn))
+            }
+            None => {
+                let message = template.fill(turn, system, body);
+                (message, template.has_text(), template.requested_output_tokens(turn))
+            }
+        };
         tail.clear();
         // Writing to memory cannot fail.
         let _ = write!(tail, "Content-Length: {}\r\n\r\n", body.len());
@@ -151,8 +183,8 @@ impl<'a> Parts<'a> {
             tail: Arc::from(&tail[..]),
             body_len: u32::try_from(body.len()).expect("a body is far smaller than the bound of the whole data set"),
             message,
-            input_tokens: turn.input_tokens.filter(|_| template.has_text()),
-            requested_output_tokens: template.requested_output_tokens(turn),
+            input_tokens: turn.input_tokens.filter(|_| has_text),
+            requested_output_tokens,
             conversation,
             turn: position,
             delay: turn.delay,

@@ -38,6 +38,8 @@ pub(crate) struct SavedPlan {
     /// Path and digest of the data set's file.
     dataset_file: Option<(String, String)>,
     kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_field: Option<String>,
     streaming: bool,
     phases: Vec<SavedPhase>,
     /// What identities are made from that the dataset does not bring.
@@ -101,6 +103,7 @@ impl SavedPlan {
                 .as_ref()
                 .map(|file| (file.path.clone(), file.sha256.clone())),
             kind: plan.endpoint.kind.as_str().to_owned(),
+            response_field: plan.endpoint.response_field.clone(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             made_ids: plan.requests.conversations.made_ids().root(),
@@ -159,6 +162,7 @@ impl SavedPlan {
             dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
             endpoint: EndpointPlan {
                 kind,
+                response_field: self.response_field,
                 targets: Vec::new(),
                 streaming: self.streaming,
                 connection_reuse: ConnectionReuse::default(),

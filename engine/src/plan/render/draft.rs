@@ -224,8 +224,33 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    fn into_draft(self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
+    /// What the bodies of a template take, or why there is none for a turn: both show only once they are made, and so they are, one after the other.
+    fn size_of_bodies(&self, source: &Source<'_>) -> Result<u64, RenderError> {
+        let Some(bodies) = &self.parts.bodies else {
+            return Ok(0);
+        };
+        let mut bytes = 0u64;
+        for (number, conversation) in (0u32..).zip(source.conversations()) {
+            for (position, turn) in (0u32..).zip(&conversation.turns) {
+                let body = bodies.body(turn).map_err(|fault| {
+                    let id = conversation.id.as_deref().map(str::to_owned);
+                    RenderError::payload(id.unwrap_or_else(|| source.made_ids().of(number)), position, fault)
+                })?;
+                bytes = bytes.saturating_add((body.len() + size_of::<RequestImage>()) as u64);
+                if bytes > MAX_DATASET_BYTES {
+                    return Ok(bytes);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn into_draft(mut self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
         self.check()?;
+        if self.parts.bodies.is_some() {
+            self.bytes = self.size_of_bodies(&source)?;
+            self.check()?;
+        }
         Ok(Draft {
             parts: self.parts,
             source,

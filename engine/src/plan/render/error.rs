@@ -109,6 +109,18 @@ pub enum RenderError {
         /// What does not suit.
         reason: &'static str,
     },
+    /// A body that the user's template could not make.
+    #[error("conversation {id}, turn {turn}, has no body: {reason}")]
+    Payload {
+        /// The conversation.
+        id: String,
+        /// Its turn, from 1.
+        turn: u32,
+        /// What is wrong.
+        reason: String,
+        /// Byte of the template at which it is wrong, if that is known.
+        offset: Option<usize>,
+    },
     /// No entry at all.
     #[error("dataset.entries: found 0, at least 1 is needed")]
     NoEntries,

@@ -2,7 +2,7 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -20,6 +20,7 @@ const TYPES: Shape = Words(&[
     "cohere_rankings",
     "hf_tei_rankings",
     "nim_rankings",
+    "template",
 ]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
 const TOKENS: Shape = OneOf(&[Whole(1), Section(&LENGTH)]);
@@ -118,6 +119,11 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         FreeMap,
         "Keys merged into every request body, as in {temperature: 0, ignore_eos: true}.",
     ),
+    (
+        "template",
+        Section(&TEMPLATE),
+        "What bodies are made of and where answers are, for an API of your own; sets type: template.",
+    ),
     ("session_header", Text, "Name that replaces X-Correlation-ID."),
     (
         "use_legacy_max_tokens",
@@ -158,6 +164,19 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         "server_profiler",
         OneOf(&[Switch, Section(&SERVER_PROFILER)]),
         "POSTs that start and stop the server's profiler around each profiling phase.",
+    ),
+];
+
+pub(super) const IN_TEMPLATE: &[Key] = &[
+    (
+        "body",
+        Text,
+        "A Jinja template of a JSON object, as in {\"prompt\": {{ text|tojson }}}; nv-embedqa; or the path of a file with a template.",
+    ),
+    (
+        "response_field",
+        Text,
+        "JMESPath to the answer, as in data[0].text. Without it the answer is looked for where APIs keep theirs.",
     ),
 ];
 
