@@ -410,7 +410,6 @@ impl Scenario {
             .collect();
         let inputs = RenderInputs {
             kind: EndpointKind::Chat,
-            response_field: None,
             targets: &targets,
             model: MODEL,
             streaming: self.streaming,

@@ -127,7 +127,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         Some(_) => kind,
         None => Some(kind.unwrap_or_default()),
     };
-    check_template(&section, known_kind, template.is_some());
+    check_template(written_kind.as_ref(), known_kind, template.as_ref());
     let template = template.and_then(|field| payload::decode(&field));
     let streaming = section
         .field("streaming")
@@ -213,19 +213,20 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
 }
 
 /// Reports a type and a section that do not belong together.
-fn check_template(section: &Section<'_>, kind: Option<EndpointType>, is_written: bool) {
-    match kind {
-        Some(EndpointType::Template) if !is_written => {
-            section.report(
-                "type",
-                "type template has no body of its own; write it, as in template: {body: '{\"prompt\": {{ text|tojson }}}'}",
-            );
+fn check_template(written: Option<&Field<'_>>, kind: Option<EndpointType>, template: Option<&Field<'_>>) {
+    match (kind, template) {
+        (Some(EndpointType::Template), None) => {
+            if let Some(field) = written {
+                field.report(
+                    "type template has no body of its own; write it, as in template: {body: '{\"prompt\": {{ text|tojson }}}'}",
+                );
+            }
         }
-        Some(other) if is_written && other != EndpointType::Template => {
-            section.report(
-                "template",
-                format!("bodies of type {} are made by that type; remove this section, or set type: template", other.as_str()),
-            );
+        (Some(other), Some(field)) if other != EndpointType::Template => {
+            field.report(format!(
+                "bodies of type {} are made by that type; remove this section, or set type: template",
+                other.as_str()
+            ));
         }
         _ => {}
     }

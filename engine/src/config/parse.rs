@@ -67,7 +67,6 @@ fn end_of(text: &str) -> Position {
 /// no tree could be built and says why in the sink.
 pub(super) fn parse(text: &str, environment: &Environment<'_>, sink: &Sink) -> Option<Rc<Node>> {
     let mut builder = Builder {
-        text,
         environment,
         sink,
         stack: Vec::new(),
@@ -173,7 +172,6 @@ enum KeyRole {
 }
 
 struct Builder<'a> {
-    text: &'a str,
     environment: &'a Environment<'a>,
     sink: &'a Sink,
     stack: Vec<Open>,
@@ -192,11 +190,11 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let style = match style {
                     ScalarStyle::Plain => Style::Plain,
-                    ScalarStyle::Literal => self.block(&text, position(span.start)),
+                    ScalarStyle::Literal => Style::Block,
                     _ => Style::Quoted,
                 };
                 let style = check_tag(tag.as_deref(), "str")?.map_or(style, |()| match style {
-                    Style::Block(column) => Style::Block(column),
+                    Style::Block => Style::Block,
                     _ => Style::Quoted,
                 });
                 let value = self.scalar(text.into_owned(), style, position(span.start));
@@ -228,20 +226,6 @@ impl Builder<'_> {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
                 Ok(())
             }
-        }
-    }
-
-    /// The style of a block that begins at `at`: where its lines begin shows in the first one that is not blank.
-    fn block(&self, text: &str, at: Position) -> Style {
-        let is_filled = |line: &&str| !line.trim_matches(' ').is_empty();
-        let written = self.text.lines().skip(at.line as usize).find(is_filled);
-        let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
-        match (written, text.lines().find(is_filled)) {
-            (Some(written), Some(line)) => {
-                let column = indentation(written).saturating_sub(indentation(line));
-                Style::Block(u32::try_from(column).unwrap_or(u32::MAX).saturating_add(1))
-            }
-            _ => Style::Quoted,
         }
     }
 

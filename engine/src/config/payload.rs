@@ -5,8 +5,8 @@
 use std::fs::{File, metadata};
 use std::io::Read;
 
-use minijinja::value::Serde;
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja::value::{Kwargs, Serde};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, filters};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -14,7 +14,7 @@ use super::decode::{Field, Section};
 use super::diagnostic::{quote, visible};
 use super::jinja::{Bounded, Fault, GLOBALS, fault, offset_of};
 use super::schema::{TEMPLATE, nearest};
-use super::tree::{Position, Scalar, place_in};
+use super::tree::{Position, Scalar, Style, place_in};
 use crate::http::Extractor;
 
 /// Most steps of one body. Texts are charged by their size, so this is far above what the longest prompt takes, and still ends a loop in seconds.
@@ -79,7 +79,7 @@ pub struct PayloadTemplate {
 struct Written {
     start: Position,
     end: Position,
-    column: Option<u32>,
+    style: Style,
 }
 
 /// What a template may say of a request. What prompts never have is `None` and empty: they are text.
@@ -166,15 +166,20 @@ fn body(field: &Field<'_>) -> Option<(String, Vec<String>, Option<Written>)> {
         true => scalar.text.clone(),
         false => named_or_read(field, scalar)?,
     };
+    if text.contains("${") {
+        // Saved configs have the text, and there it would be resolved.
+        field.report("found `${` in the text of a template, which a config would take for a variable; write the dollar as {{ '$' }}");
+        return None;
+    }
     let written = is_inline.then(|| Written {
         start: field.node.start,
         end: field.node.end,
-        column: scalar.style.column(),
+        style: scalar.style,
     });
     let place = |offset: Option<usize>| place(&text, written, offset).unwrap_or(field.node.start);
     let environment = environment();
     let uses = match environment.template_from_str(&text) {
-        Ok(template) => template.undeclared_variables(false),
+        Ok(template) => template.undeclared_variables(true),
         Err(error) => {
             let fault = fault(&error);
             let message = format!(
@@ -185,12 +190,22 @@ fn body(field: &Field<'_>) -> Option<(String, Vec<String>, Option<Written>)> {
             return None;
         }
     };
-    let mut uses: Vec<String> = uses.into_iter().filter(|name| !GLOBALS.contains(&name.as_str())).collect();
-    uses.sort_unstable();
+    // With what is behind their dots: that is how they stand in the text.
+    let mut dotted: Vec<String> = uses.into_iter().collect();
+    dotted.sort_unstable();
+    let mut uses: Vec<String> = Vec::new();
     let mut is_sound = true;
-    for name in uses.iter().filter(|name| !NAMES.contains(&name.as_str())) {
+    for written in &dotted {
+        let name = written.split('.').next().unwrap_or(written);
+        if GLOBALS.contains(&name) || uses.iter().any(|used| used == name) {
+            continue;
+        }
+        uses.push(name.to_owned());
+        if NAMES.contains(&name) {
+            continue;
+        }
         let allowed = NAMES.join(", ");
-        let message = match REFUSED.contains(&name.as_str()) {
+        let message = match REFUSED.contains(&name) {
             true => format!("not supported by ringload yet: {} in a template; allowed: {allowed}", quote(name)),
             false => {
                 let near = nearest(name, NAMES);
@@ -198,7 +213,7 @@ fn body(field: &Field<'_>) -> Option<(String, Vec<String>, Option<Written>)> {
                 format!("found {}, which is no name of a request; allowed: {allowed}{near}", quote(name))
             }
         };
-        field.sink.report(place(offset_of(&text, name)), &field.path, message);
+        field.sink.report(place(offset_of(&text, written)), &field.path, message);
         is_sound = false;
     }
     is_sound.then_some((text, uses, written))
@@ -252,13 +267,22 @@ fn environment<'t>() -> Environment<'t> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_debug(false);
+    environment.add_filter("tojson", to_json);
     environment
+}
+
+/// The filter of the language, which makes `null` of what is not there; here that is a mistake, as everywhere else.
+fn to_json(value: Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {
+    match value.is_undefined() {
+        true => Err(ErrorKind::UndefinedError.into()),
+        false => filters::tojson(&value, indent, options),
+    }
 }
 
 /// Where an offset of the text is in the file, if the text is.
 fn place(text: &str, written: Option<Written>, offset: Option<usize>) -> Option<Position> {
-    let Written { start, end, column } = written?;
-    Some(place_in(text, (start, end), column, offset))
+    let Written { start, end, style } = written?;
+    Some(place_in(text, style, start, end, offset))
 }
 
 impl PayloadTemplate {

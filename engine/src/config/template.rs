@@ -45,8 +45,7 @@ struct Pending {
     uses: Vec<String>,
     at: Position,
     end: Position,
-    /// The column in which the lines of a block begin, if it is one.
-    column: Option<u32>,
+    style: Style,
     text: String,
 }
 
@@ -227,7 +226,7 @@ impl Pending {
 
     /// Where a fault is.
     fn place_of(&self, fault: &Fault) -> Position {
-        place_in(&self.text, (self.at, self.end), self.column, fault.offset)
+        place_in(&self.text, self.style, self.at, self.end, fault.offset)
     }
 }
 
@@ -248,7 +247,7 @@ fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str
             uses: Vec::new(),
             at: node.start,
             end: node.end,
-            column: scalar.style.column(),
+            style: scalar.style,
             text: scalar.text.clone(),
         }),
         Value::Scalar(_) | Value::Faulty => {}

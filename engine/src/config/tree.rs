@@ -68,8 +68,8 @@ pub(super) enum Style {
     Plain,
     /// In quotes or as a block: text, but fields of other types still read it.
     Quoted,
-    /// As a block whose line breaks are kept: the same. Its lines begin in this column.
-    Block(u32),
+    /// As a block whose line breaks are kept: the same. It begins where the first of its lines does that is not blank.
+    Block,
     /// The whole scalar was one `${NAME}`: read like a plain scalar, except that it is never null.
     Substituted,
 }
@@ -77,33 +77,26 @@ pub(super) enum Style {
 impl Style {
     /// Whether the scalar can be nothing but text.
     pub(super) fn is_text(self) -> bool {
-        matches!(self, Self::Quoted | Self::Block(_))
-    }
-
-    /// The column in which the lines of a block begin.
-    pub(super) fn column(self) -> Option<u32> {
-        match self {
-            Self::Block(column) => Some(column),
-            _ => None,
-        }
+        matches!(self, Self::Quoted | Self::Block)
     }
 }
 
-/// Where a byte of a scalar's text is: exactly if the text stands in the file as it is, on one line or as a block, else where the value begins. `written` is
-/// where that is and where it ends, `column` that in which lines of a block begin.
-pub(super) fn place_in(text: &str, written: (Position, Position), column: Option<u32>, offset: Option<usize>) -> Position {
-    let (start, end) = written;
+/// Where a byte of a scalar's text is, which is written from `start` to `end`: exactly if the text stands in the file as it is, on one line or as a block, else
+/// where the value begins.
+pub(super) fn place_in(text: &str, style: Style, start: Position, end: Position, offset: Option<usize>) -> Position {
     let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
         return start;
     };
     let chars = |text: &str| text.chars().count() as u32;
-    if let Some(column) = column {
-        let (lines, last) = before.rsplit_once('\n').map_or((0, before), |(lines, last)| {
-            (1 + lines.matches('\n').count() as u32, last)
-        });
+    if style == Style::Block {
+        let blank = text.lines().take_while(|line| line.is_empty()).count();
+        let (lines, last) = match before.rsplit_once('\n') {
+            Some((lines, last)) => (1 + lines.matches('\n').count(), last),
+            None => (0, before),
+        };
         return Position {
-            line: start.line + 1 + lines,
-            column: column + chars(last),
+            line: start.line + lines.saturating_sub(blank) as u32,
+            column: start.column + chars(last),
         };
     }
     let quotes = match end.column.saturating_sub(start.column).checked_sub(chars(text)) {

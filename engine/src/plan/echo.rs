@@ -9,7 +9,7 @@ use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
     PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
-    is_credential_header, masked, redact_url,
+    is_credential_header, masked, masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -120,7 +120,7 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
             "template",
             endpoint.template.as_ref().map(|template| {
                 let response_field = template.response_field.as_ref().map(|field| json!(field));
-                set_fields([("body", Some(json!(template.body))), ("response_field", response_field)])
+                set_fields([("body", Some(json!(masked_template(&template.body)))), ("response_field", response_field)])
             }),
         ),
         (

@@ -240,8 +240,11 @@ fn bases() -> Vec<Value> {
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
+    let mut custom = simple.clone();
+    custom["endpoint"] = json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
     vec![
         json!({"benchmark": ranked}),
+        json!({"benchmark": custom}),
         json!({"schema_version": "2.0", "random_seed": 1, "no_sweep_table": true, "benchmark": body}),
         json!({"benchmark": warmed, "sweep": sweep}),
         json!({"benchmark": simple, "sweep": scenarios, "variables": {"x": 0}}),

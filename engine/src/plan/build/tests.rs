@@ -4,6 +4,7 @@ mod checks;
 mod datasets;
 mod slices;
 mod telemetry;
+mod templates;
 
 use super::*;
 use crate::config::parse;

@@ -171,7 +171,7 @@ pub(super) const IN_TEMPLATE: &[Key] = &[
     (
         "body",
         Text,
-        "A Jinja template of a JSON object, as in {\"prompt\": {{ text|tojson }}}; nv-embedqa; or the path of a file with a template.",
+        "A Jinja template of a JSON object, as in {\"prompt\": {{ text|tojson }}}; nv-embedqa; or the path of a file.",
     ),
     (
         "response_field",
