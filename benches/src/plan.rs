@@ -10,8 +10,8 @@ use ringload_engine::id::PhaseId;
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
-    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
+    Arrival, ArtifactPlan, ConnectionReuse, DrainRule, EndpointKind, EndpointPlan, HookPlan, LimitPlan, ModelPlan,
+    OnCap, PhaseKind, PhasePlan, Plan, StopRule, Target, TelemetryPlan,
 };
 use ringload_engine::run::{
     self, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, RunOutcome, STALL_TIMEOUT,
@@ -71,10 +71,11 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         path,
         origin,
     };
+    let models = ModelPlan::in_turn(vec!["mock-model".to_owned()]);
     let inputs = RenderInputs {
         kind: EndpointKind::Chat,
         targets: std::slice::from_ref(&target),
-        model: "mock-model",
+        models: &models,
         streaming: requests.streaming,
         close_after: false,
         use_legacy_max_tokens: false,
@@ -96,7 +97,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         trial: 0,
         cell: None,
         seed: SEED,
-        models: vec!["mock-model".to_owned()],
+        models,
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
             response_field: None,

@@ -1,8 +1,8 @@
 //! The words of `profile --dry-run`.
 
 use crate::engine::{
-    Arrival, Bound, Cells, DrainRule, Gaps, HostPreview, Nanos, PhaseForecast, PhasePlan, Plan, Preview, RateCourse,
-    RatePlan, Requests,
+    Arrival, Bound, Cells, DrainRule, Gaps, HostPreview, ModelPlan, Nanos, PhaseForecast, PhasePlan, Plan, Preview,
+    RateCourse, RatePlan, Requests,
 };
 use crate::number::{counted, grouped, grouped_decimal};
 
@@ -31,6 +31,7 @@ pub(crate) fn render(plan: &Plan, cells: Option<&Cells>, preview: &Preview) -> S
     let urls = counted(servers.len() as u64, "URL") + in_turn;
     page.push_str(&row("server", &format!("{} ({urls})", servers.join(", "))));
     page.push_str(&row("dataset", &dataset(plan)));
+    page.push_str(&models(&plan.models));
     let hooks = hooks(plan);
     let hooks = if hooks.is_empty() {
         "none".to_owned()
@@ -190,6 +191,23 @@ fn dataset(plan: &Plan) -> String {
     } else {
         counted(count, "request")
     }
+}
+
+/// Several models, and how conversations get them.
+fn models(models: &ModelPlan) -> String {
+    if models.names.len() == 1 {
+        return String::new();
+    }
+    let Some(shares) = models.choice.probabilities() else {
+        let text = format!("{} (conversations take them in turn)", models.names.join(", "));
+        return row("models", &text);
+    };
+    let share = |(name, share): (&String, &f64)| format!("{name} {} %", grouped_decimal(share * 100.0, 1));
+    let shares: Vec<String> = models.names.iter().zip(&shares).map(share).collect();
+    row(
+        "models",
+        &format!("{} (drawn for each conversation)", shares.join(", ")),
+    )
 }
 
 /// The control calls of a run, a line each.

@@ -22,7 +22,7 @@ pub(crate) use ringload_engine::cells::{
 pub(crate) use ringload_engine::config::json_schema;
 pub(crate) use ringload_engine::interrupt::Interrupt;
 pub(crate) use ringload_engine::plan::{
-    Arrival, DrainRule, Gaps, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
+    Arrival, DrainRule, Gaps, ModelPlan, Outline, PhasePlan, Plan, RateCourse, RatePlan, SeedChoice,
 };
 pub(crate) use ringload_engine::run::{
     Bound, CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, HostPreview, LivePhase, LiveSilence, LiveSnapshot, Pacing,
@@ -168,7 +168,7 @@ fn resolve_once(source: Source<'_>, overrides: Overrides) -> Result<Prepared, Di
     let models: BTreeSet<String> = suite
         .variations
         .iter()
-        .flat_map(|variation| variation.config.models.iter().cloned())
+        .flat_map(|variation| variation.config.models.names().map(str::to_owned))
         .collect();
     let work = if suite.is_single() {
         let config = suite.into_single()?;

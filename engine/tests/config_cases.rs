@@ -79,7 +79,7 @@ fn assert_same_verdict(checked: &Result<Outline, Diagnostics>, built: &Result<Pl
 }
 
 /// Parts of the format that work as a whole: an accepted case of theirs is accepted here too.
-const WHOLE: [&str; 4] = ["/adaptive_", "/sweep_", "/jinja_", "/multi_run_"];
+const WHOLE: [&str; 6] = ["/adaptive_", "/sweep_", "/jinja_", "/multi_run_", "/models_", "/model_"];
 
 #[test]
 fn every_case_gets_its_verdict() {
@@ -240,6 +240,24 @@ fn a_refused_case_is_refused_for_its_own_reason() {
 fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
     let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(plan.slos.len(), 3);
+}
+
+#[test]
+fn cases_about_models_ask_for_all_of_them() {
+    let asked = |name: &str| -> Vec<String> {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let model = |body: &[u8]| {
+            let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+            body["model"].as_str().expect("a name").to_owned()
+        };
+        plan.requests.entries.iter().map(|image| model(image.body())).collect()
+    };
+    assert_eq!(asked("models_list"), ["mock-a", "mock-b", "mock-a", "mock-b"]);
+    assert_eq!(asked("model_list_singular"), asked("models_list"));
+    assert_eq!(asked("models_scalar"), ["mock-a"; 4]);
+    let weighted = asked("models_advanced_weighted");
+    assert!(weighted.iter().all(|model| model == "mock-a" || model == "mock-b"));
 }
 
 #[test]

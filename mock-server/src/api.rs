@@ -48,6 +48,9 @@ impl Api {
 
     /// Whether its answers are made of tokens, and can be streamed.
     pub(crate) fn has_tokens(self) -> bool {
-        matches!(self, Api::Chat | Api::Completions | Api::Responses | Api::Messages | Api::Custom)
+        matches!(
+            self,
+            Api::Chat | Api::Completions | Api::Responses | Api::Messages | Api::Custom
+        )
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Ledger entries to keep, the newest ones
     #[arg(long, value_name = "ENTRIES", default_value_t = 1_000_000)]
     ledger_capacity: usize,
-    /// Keep the messages of every request in the ledger
+    /// Keep the model and the messages of every request in the ledger
     #[arg(long)]
     keep_messages: bool,
     /// Pin thread k to CPU FIRST + k

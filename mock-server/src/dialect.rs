@@ -117,7 +117,11 @@ impl Dialect<'_> {
             // No reason, no mark: such a stream ends with its body.
             Api::Custom => {
                 if let Some(usage) = self.usage {
-                    unnamed(out, framing, &json!({"seq": tokens, "text": "", "usage": usage.openai()}));
+                    unnamed(
+                        out,
+                        framing,
+                        &json!({"seq": tokens, "text": "", "usage": usage.openai()}),
+                    );
                 }
             }
             _ => {

@@ -54,6 +54,7 @@ impl<'a> Exchange<'a> {
                 response_bytes: 0,
                 request_id: text(&request.request_id),
                 session: text(&request.session),
+                model: None,
                 messages: None,
                 prompt_words: 0,
                 tokens_sent: 0,
@@ -88,8 +89,9 @@ impl<'a> Exchange<'a> {
         self.finish = reason;
     }
 
-    /// Notes what the request says.
-    pub(crate) fn messages(&mut self, messages: Vec<Message>) {
+    /// Notes whom the request asks, and what it says.
+    pub(crate) fn messages(&mut self, model: &str, messages: Vec<Message>) {
+        self.entry.model = Some(model.to_owned());
         self.entry.messages = Some(messages);
     }
 
@@ -140,16 +142,18 @@ impl<'a> Exchange<'a> {
         self.leave_flight();
         self.observe(outcome);
         // The texts move, so that filing allocates nothing; the rest stays for the access log.
-        let (request_id, session, fault, messages) = (
+        let (request_id, session, fault, model, messages) = (
             self.entry.request_id.take(),
             self.entry.session.take(),
             self.entry.fault.take(),
+            self.entry.model.take(),
             self.entry.messages.take(),
         );
         let entry = LedgerEntry {
             request_id,
             session,
             fault,
+            model,
             messages,
             ..self.entry
         };

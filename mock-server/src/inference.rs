@@ -76,7 +76,7 @@ async fn serve(
     };
     exchange.prompt_words(chat.prompt_words);
     if options.keep_messages {
-        exchange.messages(other_request::messages(api, &request.body));
+        exchange.messages(&chat.model, other_request::messages(api, &request.body));
     }
     let fault = asked
         .as_ref()

@@ -67,6 +67,9 @@ pub struct LedgerEntry {
     pub request_id: Option<String>,
     /// `X-Correlation-ID` of the request.
     pub session: Option<String>,
+    /// The model that it asks for, if the server keeps messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Its messages, if the server keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Vec<Message>>,
@@ -297,6 +300,7 @@ mod tests {
             response_bytes: 3,
             request_id: Some("r".into()),
             session: None,
+            model: None,
             messages: None,
             prompt_words: 1,
             tokens_sent: 0,

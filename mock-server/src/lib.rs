@@ -99,7 +99,7 @@ pub struct Options {
     pub access_logs: bool,
     /// Ledger entries kept, the newest ones; each thread keeps its share.
     pub ledger_capacity: usize,
-    /// Whether the ledger keeps the messages of every request.
+    /// Whether the ledger keeps the model and the messages of every request.
     pub keep_messages: bool,
     /// A fault for every inference request that does not ask for its own.
     pub fault: Option<Fault>,

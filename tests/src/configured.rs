@@ -34,9 +34,21 @@ pub fn run_speaking(address: SocketAddr, endpoint: &str, sections: &str) -> Run 
     start_speaking(address, 1, endpoint, sections).finish()
 }
 
+/// The same against a server that streams; `models` is the line of YAML that names the models.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_asking(address: SocketAddr, cores: u16, models: &str, sections: &str) -> Run {
+    start_with(address, cores, models, "streaming: true", sections).finish()
+}
+
 fn start_speaking(address: SocketAddr, cores: u16, endpoint: &str, sections: &str) -> Running {
+    start_with(address, cores, "model: mock-model", endpoint, sections)
+}
+
+fn start_with(address: SocketAddr, cores: u16, models: &str, endpoint: &str, sections: &str) -> Running {
     let text = format!(
-        "randomSeed: 42\nbenchmark:\n  model: mock-model\n  endpoint: {{url: \"http://{address}\", timeout: 30, {endpoint}}}\n{sections}"
+        "randomSeed: 42\nbenchmark:\n  {models}\n  endpoint: {{url: \"http://{address}\", timeout: 30, {endpoint}}}\n{sections}"
     );
     let temporary = tempfile::tempdir().expect("a temporary directory");
     let config = config::parse("test.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));

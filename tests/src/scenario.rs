@@ -9,7 +9,7 @@ use ringload_engine::dataset::{DelayDistribution, LengthDistribution, Synthetic}
 use ringload_engine::interrupt::Interrupt;
 use ringload_engine::plan::render::{RenderInputs, render_synthetic};
 use ringload_engine::plan::{
-    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, Plan, ProbeTarget, ProfilerHook,
+    ArtifactPlan, ConnectionReuse, EndpointKind, EndpointPlan, HookPlan, ModelPlan, Plan, ProbeTarget, ProfilerHook,
     ReadinessMode, ReadinessPlan, ResetHook, Slo, Target, TelemetryPlan, Verification,
 };
 use ringload_engine::run::{CoreChoice, DRAIN_STALL_TIMEOUT, DriverChoice, Pacing, RunOptions, STALL_TIMEOUT};
@@ -408,10 +408,11 @@ impl Scenario {
             .chain(&self.others)
             .map(|(address, path)| self.target(*address, path))
             .collect();
+        let models = ModelPlan::in_turn(vec![MODEL.to_owned()]);
         let inputs = RenderInputs {
             kind: EndpointKind::Chat,
             targets: &targets,
-            model: MODEL,
+            models: &models,
             streaming: self.streaming,
             close_after: self.connection_reuse == ConnectionReuse::Never,
             use_legacy_max_tokens: false,
@@ -438,7 +439,7 @@ impl Scenario {
             trial: 0,
             cell: None,
             seed: self.seed,
-            models: vec![MODEL.to_owned()],
+            models,
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
                 response_field: None,

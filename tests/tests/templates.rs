@@ -32,7 +32,12 @@ fn streams_of_an_own_api_are_measured_token_by_token() {
         let server = server(|_| {});
         let run = twelve(&server, &format!("{BODY}{field}"), "streaming: true");
         let counts = run.counts("load");
-        assert_eq!((counts.sent, counts.succeeded), (12, 12), "{field}: {:?}", run.outcome.failure);
+        assert_eq!(
+            (counts.sent, counts.succeeded),
+            (12, 12),
+            "{field}: {:?}",
+            run.outcome.failure
+        );
         for (record, entry) in &Books::complete(&run, &server).matched {
             assert_eq!(
                 (entry.api, entry.outcome, entry.tokens_sent),
@@ -49,10 +54,16 @@ fn streams_of_an_own_api_are_measured_token_by_token() {
             assert_eq!(record.metric("output_sequence_length"), Some(5.0), "{field}");
             let server_ttft = entry.first_token_ns.expect("a stream") - entry.receive_complete_ns;
             let ttft = record.metric("time_to_first_token").expect("a stream");
-            assert!(ttft * 1e6 >= server_ttft as f64, "{field}: {record:?} against {entry:?}");
+            assert!(
+                ttft * 1e6 >= server_ttft as f64,
+                "{field}: {record:?} against {entry:?}"
+            );
             let server_span = entry.last_token_ns.expect("a stream") - entry.receive_complete_ns;
             let latency = record.metric("request_latency").expect("a success");
-            assert!(latency * 1e6 >= server_span as f64, "{field}: {record:?} against {entry:?}");
+            assert!(
+                latency * 1e6 >= server_span as f64,
+                "{field}: {record:?} against {entry:?}"
+            );
         }
         assert_eq!(run.root()["input_config"]["endpoint"]["type"], "template");
     }
@@ -101,7 +112,11 @@ fn errors_and_cuts_are_told_as_of_every_api() {
         let run = twelve(&server, BODY, "streaming: true");
         assert_eq!(run.counts("load").failed, 12, "{fault}");
         for record in &run.records {
-            assert_eq!(record.error.as_ref().map(|error| error.kind.as_str()), Some(kind), "{fault}");
+            assert_eq!(
+                record.error.as_ref().map(|error| error.kind.as_str()),
+                Some(kind),
+                "{fault}"
+            );
         }
     }
     // Nothing is known of the end of such a stream but that of its body.
@@ -116,26 +131,63 @@ fn a_command_line_of_the_peer_runs_and_its_artifacts_say_what_was_sent_and_answe
     let url = format!("http://{}/custom", server.address());
     let template = r#"payload_template:{"p": {{ text|tojson }}, "n": {{ max_tokens }}}"#;
     let ended = workplace.run(&[
-        "profile", "--model", "m", "--url", &url, "--endpoint-type", "template", "--extra-inputs", template, "response_field:text", "top_k:3",
-        "--isl", "6", "--osl", "4", "--request-count", "5", "--export-level", "raw", "--ui", "none", "--artifact-dir", "results",
+        "profile",
+        "--model",
+        "m",
+        "--url",
+        &url,
+        "--endpoint-type",
+        "template",
+        "--extra-inputs",
+        template,
+        "response_field:text",
+        "top_k:3",
+        "--isl",
+        "6",
+        "--osl",
+        "4",
+        "--request-count",
+        "5",
+        "--export-level",
+        "raw",
+        "--ui",
+        "none",
+        "--artifact-dir",
+        "results",
     ]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let ledger = server.ledger();
     assert_eq!(ledger.len(), 5);
     let json = |name: &str| -> Value {
-        let text = std::fs::read_to_string(workplace.path("results").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = std::fs::read_to_string(workplace.path("results").join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         serde_json::from_str(&text).expect("JSON")
     };
     let inputs = json("inputs.json");
-    let sent: Vec<&Value> = inputs["data"].as_array().expect("sessions").iter().map(|session| &session["payloads"][0]).collect();
+    let sent: Vec<&Value> = inputs["data"]
+        .as_array()
+        .expect("sessions")
+        .iter()
+        .map(|session| &session["payloads"][0])
+        .collect();
     for entry in &ledger {
         let said = &entry.messages.as_ref().expect("kept")[0].content;
-        let payload = sent.iter().find(|payload| payload["p"] == said.as_str()).expect("one of the dataset");
+        let payload = sent
+            .iter()
+            .find(|payload| payload["p"] == said.as_str())
+            .expect("one of the dataset");
         assert_eq!((payload["n"].as_u64(), payload["top_k"].as_u64()), (Some(4), Some(3)));
-        assert_eq!((entry.api, entry.tokens_sent, said.split(' ').count()), (Api::Custom, 4, 6));
+        assert_eq!(
+            (entry.api, entry.tokens_sent, said.split(' ').count()),
+            (Api::Custom, 4, 6)
+        );
     }
     let outputs = json("outputs.json").to_string();
-    assert_eq!(outputs.matches(&ringload_mock_server::answer_text(4)).count(), 5, "{outputs}");
+    assert_eq!(
+        outputs.matches(&ringload_mock_server::answer_text(4)).count(),
+        5,
+        "{outputs}"
+    );
 }
 
 #[test]

@@ -115,6 +115,8 @@ fn document(
             "requests": plan.requests.entries.len(),
             "turns_mean": plan.requests.conversations.turns_mean(),
         },
+        "models": plan.models.names.iter().zip(plan.models.shares())
+            .map(|(name, share)| json!({ "name": name, "share": share })).collect::<Vec<_>>(),
         "servers": plan.endpoint.targets.iter().map(|target| &target.origin).collect::<Vec<_>>(),
         "request_timeout_seconds": plan.endpoint.request_timeout.map(engine::Nanos::as_secs_f64),
         "hooks": text::hooks(plan),

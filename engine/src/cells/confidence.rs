@@ -148,7 +148,7 @@ fn metadata(cells: &Cells, variation: usize, runs: &[&CellReport], good: &[&Cell
         put("variation_label", json!(of.label));
         put("variation_values", Value::Object(of.values.iter().cloned().collect()));
         put("sweep_mode", json!(mode(cells)));
-        put("model", json!(of.config.models.first()));
+        put("model", json!(of.config.models.names().next()));
     }
     metadata
 }

@@ -37,7 +37,7 @@ const WORKFLOWS: &[(&str, &str)] = &[
 /// A value of a flag that is not its default, for flags whose values are no numbers.
 const VALUES: &[(&str, &str)] = &[
     ("model", "other"),
-    ("model-selection-strategy", "round_robin"),
+    ("model-selection-strategy", "random"),
     ("url", "http://127.0.0.1:2"),
     ("url-strategy", "round_robin"),
     ("endpoint-type", "completions"),
@@ -88,7 +88,7 @@ const VALUES: &[(&str, &str)] = &[
 
 /// Flags that may say what holds anyway, and why.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("model-selection-strategy", "the only word, for commands of the peer"),
+    ("model-selection-strategy", "there may be one model"),
     ("url-strategy", "the only word, for commands of the peer"),
     ("transport", "the only word, for commands of the peer"),
     ("log-level", "the only word, for commands of the peer"),

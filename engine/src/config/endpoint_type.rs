@@ -76,6 +76,11 @@ impl EndpointType {
         }
     }
 
+    /// Whether a request names the model that it is for.
+    pub fn names_model(self) -> bool {
+        self != Self::HfTeiRankings
+    }
+
     /// Whether a request can carry what was said before.
     pub fn carries_history(self) -> bool {
         matches!(self, Self::Chat | Self::Responses | Self::Messages)

@@ -71,6 +71,7 @@ pub use flags::{Flag, Flags, Group, Takes, all_flags, recorded, refusal};
 pub use hooks::{ResetKvCache, ServerProfiler};
 pub use json_schema::json_schema;
 pub use limits::Limits;
+pub use models::{Model, ModelStrategy, Models};
 pub use multi_run::{FailurePolicy, MultiRun};
 pub use output::{Artifacts, Ui};
 pub use payload::PayloadTemplate;
@@ -111,8 +112,8 @@ pub struct Config {
     pub(crate) source: Arc<Source>,
     /// Seed of every random stream.
     pub random_seed: Option<u64>,
-    /// Model names; one.
-    pub models: Vec<String>,
+    /// The models that are asked for.
+    pub models: Models,
     /// The server.
     pub endpoint: Endpoint,
     /// The prompts.
@@ -179,7 +180,7 @@ pub fn duration_or_never(text: &str) -> Result<f64, String> {
 }
 
 struct Body {
-    models: Vec<String>,
+    models: Models,
     endpoint: Endpoint,
     dataset: Dataset,
     phases: Vec<Phase>,
@@ -273,6 +274,7 @@ fn benchmark(section: &Section<'_>) -> Option<Body> {
         .required("endpoint", "as in endpoint: {url: http://localhost:8000, type: chat}")
         .and_then(|field| endpoint::decode(&field));
     let kind = endpoint.as_ref().map(|endpoint| endpoint.kind.unwrap_or_default());
+    models::check_kind(section, &models, kind);
     let dataset = dataset::decode(section, kind);
     let streaming = endpoint.as_ref().map(|endpoint| endpoint.streaming.unwrap_or(false));
     let slos = slos::decode(section, Answers { streaming, kind });

@@ -123,7 +123,10 @@ pub(crate) struct Payload<'t> {
 pub(super) fn decode(field: &Field<'_>) -> Option<PayloadTemplate> {
     let section = field.section(&TEMPLATE)?;
     let body = section
-        .required("body", "write the body of requests, as in body: '{\"prompt\": {{ text|tojson }}}'")
+        .required(
+            "body",
+            "write the body of requests, as in body: '{\"prompt\": {{ text|tojson }}}'",
+        )
         .and_then(|field| body(&field));
     let response_field = section.field("response_field").and_then(|field| {
         let text = field.non_empty_text()?;
@@ -153,7 +156,10 @@ pub(super) fn decode(field: &Field<'_>) -> Option<PayloadTemplate> {
 pub(super) fn check_extra(endpoint: &Section<'_>, extra: &Map<String, Json>) {
     for (key, place) in [("payload_template", "body"), ("response_field", "response_field")] {
         if extra.contains_key(key) {
-            endpoint.report("extra", format!("found `{key}`, which is no key of the body; write it as endpoint.template.{place}"));
+            endpoint.report(
+                "extra",
+                format!("found `{key}`, which is no key of the body; write it as endpoint.template.{place}"),
+            );
         }
     }
 }
@@ -206,14 +212,22 @@ fn body(field: &Field<'_>) -> Option<(String, Vec<String>, Option<Written>)> {
         }
         let allowed = NAMES.join(", ");
         let message = match REFUSED.contains(&name) {
-            true => format!("not supported by ringload yet: {} in a template; allowed: {allowed}", quote(name)),
+            true => format!(
+                "not supported by ringload yet: {} in a template; allowed: {allowed}",
+                quote(name)
+            ),
             false => {
                 let near = nearest(name, NAMES);
                 let near = near.map_or_else(String::new, |near| format!("; did you mean {}?", quote(near)));
-                format!("found {}, which is no name of a request; allowed: {allowed}{near}", quote(name))
+                format!(
+                    "found {}, which is no name of a request; allowed: {allowed}{near}",
+                    quote(name)
+                )
             }
         };
-        field.sink.report(place(offset_of(&text, written)), &field.path, message);
+        field
+            .sink
+            .report(place(offset_of(&text, written)), &field.path, message);
         is_sound = false;
     }
     is_sound.then_some((text, uses, written))
@@ -365,7 +379,10 @@ mod tests {
 
     fn template(body: &str) -> PayloadTemplate {
         let environment = environment();
-        let uses = environment.template_from_str(body).expect(body).undeclared_variables(false);
+        let uses = environment
+            .template_from_str(body)
+            .expect(body)
+            .undeclared_variables(false);
         PayloadTemplate {
             body: body.to_owned(),
             response_field: None,
@@ -385,14 +402,20 @@ mod tests {
             ..PayloadNames::default()
         };
         let template = template(body);
-        template.compile().fill(&names).map(|body| Json::Object(body).to_string())
+        template
+            .compile()
+            .fill(&names)
+            .map(|body| Json::Object(body).to_string())
     }
 
     #[test]
     fn values_are_json_as_the_names_have_them() {
         for (body, wanted) in [
             (r#"{"p": {{ text|tojson }}}"#, r#"{"p":"a \"b\"\n<'é'>"}"#),
-            (r#"{"n": {{ texts|length }}, "all": {{ texts|tojson }}}"#, r#"{"n":2,"all":["a \"b\"\n<'é'>","c"]}"#),
+            (
+                r#"{"n": {{ texts|length }}, "all": {{ texts|tojson }}}"#,
+                r#"{"n":2,"all":["a \"b\"\n<'é'>","c"]}"#,
+            ),
             (
                 r#"{"m": "{{ model }}", "max": {{ max_tokens|tojson }}, "s": {{ stream|lower }}, "r": {{ stream|tojson }}}"#,
                 r#"{"m":"m","max":null,"s":true,"r":true}"#,
@@ -405,7 +428,10 @@ mod tests {
                 "{% set out = [] %}{\"l\": [{% for t in texts %}{{ t|tojson }}{% if not loop.last %},{% endif %}{% endfor %}]}",
                 r#"{"l":["a \"b\"\n<'é'>","c"]}"#,
             ),
-            (r#"{"f": 0.1, "i": 12345678901234567, "a": {"b": []}}"#, r#"{"f":0.1,"i":12345678901234567,"a":{"b":[]}}"#),
+            (
+                r#"{"f": 0.1, "i": 12345678901234567, "a": {"b": []}}"#,
+                r#"{"f":0.1,"i":12345678901234567,"a":{"b":[]}}"#,
+            ),
         ] {
             assert_eq!(fill(body).as_deref(), Ok(wanted), "{body}");
         }
@@ -429,7 +455,8 @@ mod tests {
 
     #[test]
     fn a_body_is_bounded_and_long_prompts_fit() {
-        let fault = fill("{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}").expect_err("a loop");
+        let fault = fill("{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}")
+            .expect_err("a loop");
         assert!(fault.reason.contains("steps"), "{fault:?}");
         let long = "word ".repeat(1 << 20);
         let names = PayloadNames {

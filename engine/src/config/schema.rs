@@ -122,15 +122,14 @@ pub(super) static BENCHMARK: Schema = Schema {
 
 pub(super) static MODELS: Schema = Schema {
     place: "benchmark.models",
-    keys: &["items"],
-    refused: &[refused("strategy", &["round_robin", "random"])],
+    keys: &["items", "strategy"],
+    refused: &[],
 };
 
 pub(super) static MODEL: Schema = Schema {
     place: "benchmark.models.items[]",
-    keys: &["name"],
+    keys: &["name", "weight"],
     refused: &[
-        refused("weight", NEVER),
         refused("lora", NEVER),
         refused("modalities", EMPTY),
         refused("tokenizer", NEVER),

@@ -79,11 +79,13 @@ pub(super) fn credentials_in_template(text: &str) -> Vec<std::ops::Range<usize>>
         is_escaped = byte == b'\\' && !is_escaped;
     }
     let quoted = |pair: &[usize]| pair[0] + 1..pair[1];
-    let windows = quotes.windows(4).filter(|four| {
-        text[four[1] + 1..four[2]].trim() == ":" && is_credential_name(&text[quoted(&four[..2])])
-    });
+    let windows = quotes
+        .windows(4)
+        .filter(|four| text[four[1] + 1..four[2]].trim() == ":" && is_credential_name(&text[quoted(&four[..2])]));
     let values = windows.map(|four| quoted(&four[2..]));
-    values.filter(|value| !value.is_empty() && !text[value.clone()].contains("{{")).collect()
+    values
+        .filter(|value| !value.is_empty() && !text[value.clone()].contains("{{"))
+        .collect()
 }
 
 /// The template of a JSON text without the credentials that stand in it.

@@ -8,6 +8,7 @@ mod endpoint;
 mod field;
 mod kinds;
 mod limits;
+mod models;
 mod phases;
 mod random;
 mod rates;
@@ -71,6 +72,11 @@ fn environment(name: &str) -> Option<String> {
 fn read(text: &str) -> Config {
     parse("f.yaml", text.as_bytes(), &environment)
         .unwrap_or_else(|mistakes| panic!("{}\n{text}", mistakes.render(true)))
+}
+
+/// The names of the models.
+fn names(config: &Config) -> Vec<&str> {
+    config.models.names().collect()
 }
 
 fn mistakes(text: &str) -> Vec<String> {
@@ -138,7 +144,7 @@ fn endpoint_mistake(fields: &str, path: &str, words: &str) {
 #[test]
 fn the_sample_reads_as_it_is_written() {
     let config = SAMPLE.read();
-    assert_eq!(config.models, ["m"]);
+    assert_eq!(names(&config), ["m"]);
     assert_eq!(config.dataset.isl, Some(Length::Fixed(16)));
     assert_eq!(config.phases[0].concurrency, Some(1));
     assert_eq!(config.phases[0].kind, PhaseKind::Profiling);

@@ -6,6 +6,7 @@
 //! load.
 
 mod blocks;
+mod choice;
 mod conversation;
 mod delay;
 mod file;
@@ -16,6 +17,7 @@ mod synthetic;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
+pub use choice::Choice;
 pub use conversation::{Conversation, ConversationIds, Turn, Written};
 pub use delay::DelayDistribution;
 pub use file::{

@@ -80,7 +80,8 @@ impl Extractor {
         let Self { way, room } = self;
         let Some(way) = way else {
             let facts = read_template(data, holes);
-            let is_bare = facts.is_err() || matches!(kind(data), Some(Kind::String | Kind::Number | Kind::True | Kind::False));
+            let is_bare =
+                facts.is_err() || matches!(kind(data), Some(Kind::String | Kind::Number | Kind::True | Kind::False));
             return if is_bare { bare(data, room) } else { facts };
         };
         let base = Facts {
@@ -120,7 +121,11 @@ fn check(ast: &Ast) -> Result<(), String> {
             if *step == 0 {
                 return Err("a slice has the step 0".to_owned());
             }
-            match numbers.into_iter().flatten().all(|number| number.unsigned_abs() <= MAX_SLICE) {
+            match numbers
+                .into_iter()
+                .flatten()
+                .all(|number| number.unsigned_abs() <= MAX_SLICE)
+            {
                 true => Ok(()),
                 false => Err(format!("a slice has a number beyond {MAX_SLICE}")),
             }
@@ -207,7 +212,9 @@ fn is_something(kind: Kind, raw: &[u8]) -> bool {
 
 /// What an expression comes to: whether that is something, and its text. A mistake of types in this event alone is nothing.
 fn evaluate<'a>(expression: &Expression<'static>, data: &[u8], room: &'a mut Vec<u8>) -> (bool, Option<&'a [u8]>) {
-    let tree = std::str::from_utf8(data).ok().and_then(|text| Variable::from_json(text).ok());
+    let tree = std::str::from_utf8(data)
+        .ok()
+        .and_then(|text| Variable::from_json(text).ok());
     let Some(found) = tree.and_then(|tree| expression.search(tree).ok()) else {
         return (false, None);
     };
@@ -228,7 +235,11 @@ fn bare<'a>(data: &'a [u8], room: &'a mut Vec<u8>) -> Result<Facts<'a>, Invalid>
     }
     let mut cursor = Cursor::new(data);
     let text = match cursor.kind() {
-        Ok(Kind::String) if cursor.string().is_ok_and(|text| cursor.finish().is_ok() && !text.raw().is_empty()) => {
+        Ok(Kind::String)
+            if cursor
+                .string()
+                .is_ok_and(|text| cursor.finish().is_ok() && !text.raw().is_empty()) =>
+        {
             let inner = data.trim_ascii();
             Some(&inner[1..inner.len() - 1])
         }
@@ -283,7 +294,8 @@ mod tests {
 
     #[test]
     fn names_and_indexes_are_followed_in_place_and_give_what_the_whole_language_gives() {
-        let data = r#"{"a":{"b":[{"c":"x"},{"c":"y\n"}],"d e":"z"},"text":"other","n":0,"l":[1],"o":{},"f":false,"s":""}"#;
+        let data =
+            r#"{"a":{"b":[{"c":"x"},{"c":"y\n"}],"d e":"z"},"text":"other","n":0,"l":[1],"o":{},"f":false,"s":""}"#;
         for (expression, wanted) in [
             ("a.b[0].c", Some("x")),
             ("a.b[1].c", Some(r"y\n")),
@@ -299,11 +311,19 @@ mod tests {
             assert!(extractor.is_in_place(), "{expression}");
             assert_eq!(text(expression, data).as_deref(), wanted, "{expression}");
             // The same through the tree.
-            assert_eq!(text(&format!("@ | {expression}"), data).as_deref(), wanted, "{expression}");
+            assert_eq!(
+                text(&format!("@ | {expression}"), data).as_deref(),
+                wanted,
+                "{expression}"
+            );
         }
         for something in ["n", "l", "a", "a.b"] {
             assert_eq!(found(Some(something), data), (true, None), "{something}");
-            assert_eq!(found(Some(&format!("@ | {something}")), data), (true, None), "{something}");
+            assert_eq!(
+                found(Some(&format!("@ | {something}")), data),
+                (true, None),
+                "{something}"
+            );
         }
     }
 
@@ -317,7 +337,10 @@ mod tests {
             ("missing || items[0].t", Some(r#"a\"b"#)),
             ("length(missing)", None),
         ] {
-            assert!(!Extractor::new(expression).expect(expression).is_in_place(), "{expression}");
+            assert!(
+                !Extractor::new(expression).expect(expression).is_in_place(),
+                "{expression}"
+            );
             assert_eq!(text(expression, data).as_deref(), wanted, "{expression}");
         }
         assert_eq!(found(Some("items[].k"), data), (true, None));
@@ -330,7 +353,10 @@ mod tests {
         assert_eq!(found(Some("token"), "no JSON"), (false, None));
         let mut extractor = Extractor::new("token").expect("an expression");
         let facts = extractor
-            .read(br#"{"token":"a","error":{"message":"m"},"usage":{"completion_tokens":1}}"#, &mut Holes::default())
+            .read(
+                br#"{"token":"a","error":{"message":"m"},"usage":{"completion_tokens":1}}"#,
+                &mut Holes::default(),
+            )
             .expect("JSON");
         assert!(!facts.content && facts.error.is_some() && facts.usage.is_some());
     }
@@ -348,7 +374,11 @@ mod tests {
             ("[]", None),
             ("  ", None),
         ] {
-            assert_eq!(found(None, data), (wanted.is_some(), wanted.map(str::to_owned)), "{data}");
+            assert_eq!(
+                found(None, data),
+                (wanted.is_some(), wanted.map(str::to_owned)),
+                "{data}"
+            );
         }
         let mut extractor = Extractor::default();
         for none in [&b"[DONE]"[..], b" [DONE] ", b"\xff"] {
@@ -369,9 +399,19 @@ mod tests {
             ("a[-2147483647]", "beyond"),
         ] {
             let reason = Extractor::new(expression).expect_err(expression);
-            assert!(reason.contains(part) && !reason.contains('\n'), "{expression}: {reason}");
+            assert!(
+                reason.contains(part) && !reason.contains('\n'),
+                "{expression}: {reason}"
+            );
         }
-        for long in ["(".repeat(500), "[".repeat(65), "!".repeat(100), "&".repeat(64), "a".repeat(513), "a|".repeat(255) + "||"] {
+        for long in [
+            "(".repeat(500),
+            "[".repeat(65),
+            "!".repeat(100),
+            "&".repeat(64),
+            "a".repeat(513),
+            "a|".repeat(255) + "||",
+        ] {
             assert!(Extractor::new(&long).is_err(), "{long}");
         }
         assert!(Extractor::new(&("a|".repeat(250) + "a")).is_ok());

@@ -10,10 +10,10 @@ use super::render::{RenderError, RenderInputs};
 use super::schedule::NoSchedule;
 use super::target::{self, TargetParts};
 use super::{
-    AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan, OnCap,
-    PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan, RatePoint, ReadinessPlan,
-    ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive, advice, authorization,
-    directory, echo, readiness, slices, telemetry,
+    AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan,
+    ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan,
+    RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive,
+    advice, authorization, directory, echo, readiness, slices, telemetry,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -114,7 +114,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         trial: options.trial,
         cell: None,
         seed: settings.seed,
-        models: config.models.clone(),
+        models: settings.models,
         input_config: echo::input_config(
             config,
             options.output_directory.as_deref(),
@@ -122,7 +122,10 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         ),
         endpoint: EndpointPlan {
             kind: endpoint.kind.unwrap_or_default(),
-            response_field: endpoint.template.as_ref().and_then(|template| template.response_field.clone()),
+            response_field: endpoint
+                .template
+                .as_ref()
+                .and_then(|template| template.response_field.clone()),
             streaming: endpoint.streaming.unwrap_or(false),
             connection_reuse: endpoint.connection_reuse.unwrap_or_default(),
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
@@ -164,6 +167,7 @@ struct Settings {
     tls: Option<Verification>,
     targets: Vec<Target>,
     headers: Vec<(String, String)>,
+    models: ModelPlan,
     seed: u64,
 }
 
@@ -174,6 +178,7 @@ impl Settings {
         let replacement = options.target_override.as_deref();
         let replacement = replacement.map(|text| replacement_of(config, text)).transpose()?;
         let server = |url: &Url| replacement.clone().unwrap_or_else(|| TargetParts::of(url));
+        let seed = options.seed.or(config.random_seed).unwrap_or_else(draw_u64);
         Ok(Self {
             tls: verification(config, options, &server(&endpoint.urls[0].url))?,
             targets: endpoint
@@ -184,7 +189,8 @@ impl Settings {
                 })
                 .collect(),
             headers: request_headers(config),
-            seed: options.seed.or(config.random_seed).unwrap_or_else(draw_u64),
+            models: ModelPlan::of(&config.models, dataset::seed(config, seed)),
+            seed,
             replacement,
         })
     }
@@ -194,7 +200,7 @@ impl Settings {
         RenderInputs {
             kind: endpoint.kind.unwrap_or_default(),
             targets: &self.targets,
-            model: config.models.first().expect("a config without mistakes has a model"),
+            models: &self.models,
             streaming: endpoint.streaming.unwrap_or(false),
             close_after: endpoint.connection_reuse == Some(ConnectionReuse::Never),
             use_legacy_max_tokens: endpoint.use_legacy_max_tokens.unwrap_or(false),
@@ -231,7 +237,7 @@ fn resolve<'a>(
         NoDataset::Render(error) => render_mistake(config, &error),
     })?;
     let readiness =
-        readiness::plan(config, &settings.targets).map_err(|error| render_mistake(config, &error))?;
+        readiness::plan(config, &settings.models, &settings.targets).map_err(|error| render_mistake(config, &error))?;
     let directory = options
         .output_directory
         .clone()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
-use super::{Conversations, DatasetFile, NoSchedule, RequestImages, Schedule, Window};
+use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
@@ -41,6 +41,8 @@ pub(super) struct Dataset<'a> {
 struct Pool {
     draws: u32,
     ids: ConversationIds,
+    /// Every text is there for each of them; a draw takes the one whose turn it is.
+    models: ModelPlan,
 }
 
 impl Dataset<'_> {
@@ -90,8 +92,8 @@ impl Dataset<'_> {
             ..
         } = self;
         let mut images = draft.render();
-        if let Some(Pool { draws, ids }) = pool {
-            images = drawn(&images, draws, seed, ids);
+        if let Some(pool) = pool {
+            images = drawn(&images, pool, seed);
         }
         images.order = Sampler::new(sampling, images.order.entries(), seed);
         images
@@ -157,6 +159,12 @@ impl FileBytes {
     }
 }
 
+/// The seed of the dataset; `root` is that of the run.
+pub(super) fn seed(config: &Config, root: u64) -> u64 {
+    // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
+    config.dataset.random_seed.map_or(root, i64::cast_unsigned)
+}
+
 /// Looks at the dataset; `seed` is the root of the run.
 pub(super) fn draft<'a>(
     config: &'a Config,
@@ -165,8 +173,7 @@ pub(super) fn draft<'a>(
     seed: u64,
 ) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
-    // Any whole number seeds a dataset; the bits of a negative one serve as well as those of a positive.
-    let seed = written.random_seed.map_or(seed, i64::cast_unsigned);
+    let seed = self::seed(config, seed);
     let mut pool = None;
     let draft = match &written.file {
         None if inputs.kind.ranks() || (inputs.template.is_some() && written.rankings != Rankings::default()) => {
@@ -209,9 +216,12 @@ pub(super) fn draft<'a>(
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
                     ids: make.ids(),
+                    models: inputs.models.clone(),
                 });
+                Draft::of_each_model(inputs, sessions, make)?
+            } else {
+                Draft::sessions(inputs, sessions, make)?
             }
-            Draft::sessions(inputs, sessions, make)?
         }
     };
     let sampling = match written.sampling.unwrap_or_default() {
@@ -291,20 +301,27 @@ fn untimed_record(origin: &FileOrigin, session: &Session<'_>) -> String {
     format!("{place} has none; add \"timestamp\" in milliseconds to it")
 }
 
-/// A pool's texts as `entries` conversations, each a draw with replacement. Their bytes are those of the pool.
-fn drawn(pool: &RequestImages, entries: u32, seed: u64, ids: ConversationIds) -> RequestImages {
-    let draws = Sampler::of_pool(pool.order.entries(), seed);
-    let count = NonZeroU32::new(entries).expect("a config without mistakes has at least one entry");
-    let images = (0..entries).map(|entry| {
-        let mut image = pool.entries[draws.entry(entry.into()) as usize].clone();
+/// A pool's texts as conversations, each a draw with replacement. Their bytes are those of the pool.
+fn drawn(texts: &RequestImages, pool: Pool, seed: u64) -> RequestImages {
+    let Pool { draws, ids, models } = pool;
+    let variants = models.names.len();
+    let different = NonZeroU32::new(texts.order.entries().get() / variants as u32);
+    let draw = Sampler::of_pool(
+        different.expect("a pool has a text, and each is there for every model"),
+        seed,
+    );
+    let count = NonZeroU32::new(draws).expect("a config without mistakes has at least one entry");
+    let images = (0..draws).map(|entry| {
+        let text = draw.entry(entry.into()) as usize;
+        let mut image = texts.entries[text * variants + models.choice.of(entry)].clone();
         image.conversation = entry;
         image
     });
     RequestImages {
         entries: images.collect(),
         order: Sampler::sequential(count),
-        conversations: Conversations::of_made_ids(ids, entries).into(),
-        ..pool.clone()
+        conversations: Conversations::of_made_ids(ids, draws).into(),
+        ..texts.clone()
     }
 }
 

@@ -60,15 +60,18 @@ fn parts(config: &Config) -> Vec<(&'static str, String)> {
     parts
 }
 
-/// The first model as part of a file name.
+/// The first model as part of a file name, with a word if there are others.
 fn model(config: &Config) -> String {
-    let name = config.models.first().map_or("", String::as_str);
+    let name = config.models.names().next().unwrap_or_default();
     let mut safe = name.replace('/', "_");
     let cut = (0..=safe.len().min(MODEL_BYTES_MAX))
         .rev()
         .find(|&at| safe.is_char_boundary(at))
         .unwrap_or(0);
     safe.truncate(cut);
+    if config.models.items.len() > 1 {
+        safe.push_str("_multi");
+    }
     safe
 }
 

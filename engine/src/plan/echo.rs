@@ -7,16 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Phase,
-    PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow, ServerProfiler, Sla,
-    is_credential_header, masked, masked_template, redact_url,
+    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Model,
+    Models, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow,
+    ServerProfiler, Sla, is_credential_header, masked, masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
 pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacement: Option<&TargetParts>) -> Value {
-    let models: Vec<Value> = config.models.iter().map(|name| json!({ "name": name })).collect();
     let mut echo = Map::new();
-    echo.insert("models".to_owned(), json!({ "items": models }));
+    echo.insert("models".to_owned(), models(&config.models));
     echo.insert("endpoint".to_owned(), endpoint(&config.endpoint, replacement));
     echo.insert("datasets".to_owned(), json!([dataset(&config.dataset)]));
     echo.insert("phases".to_owned(), config.phases.iter().map(phase).collect());
@@ -59,6 +58,19 @@ pub(super) fn input_config(config: &Config, directory: Option<&Path>, replacemen
     let mut echo = Value::Object(echo);
     config.secrets.redact_json(&mut echo);
     echo
+}
+
+fn models(models: &Models) -> Value {
+    let item = |model: &Model| {
+        set_fields([
+            ("name", Some(json!(model.name))),
+            ("weight", model.weight.map(Value::from)),
+        ])
+    };
+    set_fields([
+        ("strategy", models.strategy.map(|strategy| json!(strategy.as_str()))),
+        ("items", Some(models.items.iter().map(item).collect())),
+    ])
 }
 
 /// A mapping without the fields that are not set.
@@ -120,7 +132,10 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
             "template",
             endpoint.template.as_ref().map(|template| {
                 let response_field = template.response_field.as_ref().map(|field| json!(field));
-                set_fields([("body", Some(json!(masked_template(&template.body)))), ("response_field", response_field)])
+                set_fields([
+                    ("body", Some(json!(masked_template(&template.body)))),
+                    ("response_field", response_field),
+                ])
             }),
         ),
         (

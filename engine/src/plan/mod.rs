@@ -10,6 +10,7 @@ mod conversations;
 mod dataset;
 mod directory;
 mod echo;
+mod models;
 mod phase;
 mod rate;
 mod readiness;
@@ -28,11 +29,12 @@ pub use crate::config::{
     Secrets, Slo,
 };
 pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
-pub use crate::dataset::{Sampler, Sampling};
+pub use crate::dataset::{Choice, Sampler, Sampling};
 pub use adaptive::{AdaptivePlan, ControlVariable, PACE_LEAD, SlaFilter, SlaOp, StepPolicy, WindowMetric, WindowStat};
 pub use build::{BuildOptions, Outline, build, check};
 pub use conversations::Conversations;
 pub use directory::of_all as artifact_directory;
+pub use models::ModelPlan;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
 };
@@ -60,8 +62,8 @@ pub struct Plan {
     pub cell: Option<CellIdentity>,
     /// Root of every random stream. From the config, or drawn once and recorded.
     pub seed: u64,
-    /// Model names in the order of the config; the first one names artifacts.
-    pub models: Vec<String>,
+    /// The models that are asked for.
+    pub models: ModelPlan,
     /// Where requests go and how they are judged.
     pub endpoint: EndpointPlan,
     /// The request bytes of every dataset entry.

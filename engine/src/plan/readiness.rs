@@ -1,18 +1,22 @@
 //! Probes for readiness: where they go and what they ask.
 
 use super::render::{RenderError, probe_body};
-use super::{ProbeTarget, ReadinessPlan, Target};
+use super::{ModelPlan, ProbeTarget, ReadinessPlan, Target};
 use crate::config::Config;
 use crate::units::Nanos;
 
 /// The prompt of a probe: one token, and hardly ever in anybody's cache.
 const PROMPT: &str = "Lo";
 
-/// Every target with every model, if the config waits.
+/// Every target with every model that may be asked for, if the config waits.
 ///
 /// # Errors
 /// A template cannot make a body for a probe.
-pub(super) fn plan(config: &Config, targets: &[Target]) -> Result<Option<ReadinessPlan>, RenderError> {
+pub(super) fn plan(
+    config: &Config,
+    models: &ModelPlan,
+    targets: &[Target],
+) -> Result<Option<ReadinessPlan>, RenderError> {
     let endpoint = &config.endpoint;
     let wait = endpoint.wait_for_model;
     if !wait.is_on() {
@@ -22,10 +26,10 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Result<Option<Readine
     let kind = endpoint.kind.unwrap_or_default();
     let legacy = endpoint.use_legacy_max_tokens.unwrap_or(false);
     let template = endpoint.template.as_ref();
-    let probe = |target: &Target, model: &String| -> Result<ProbeTarget, RenderError> {
+    let probe = |target: &Target, model: &str| -> Result<ProbeTarget, RenderError> {
         let base = base_path(&target.path, kind.path());
         Ok(ProbeTarget {
-            model: model.clone(),
+            model: model.to_owned(),
             origin: target.origin.clone(),
             base_url: format!("{}{}", target.origin, if base.is_empty() { "/" } else { base }),
             models_url: format!("{}{base}/v1/models", target.origin),
@@ -33,9 +37,10 @@ pub(super) fn plan(config: &Config, targets: &[Target]) -> Result<Option<Readine
             body: probe_body(kind, model, legacy, template, PROMPT)?,
         })
     };
+    let asked_for = models.asked_for();
     let probes = targets
         .iter()
-        .flat_map(|target| config.models.iter().map(move |model| probe(target, model)));
+        .flat_map(|target| asked_for.iter().map(move |model| probe(target, model)));
     let targets = probes.collect::<Result<_, _>>()?;
     Ok(Some(ReadinessPlan {
         timeout: span(wait.timeout_s.unwrap_or_default()),

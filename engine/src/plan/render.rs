@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages, Target};
+use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, ModelPlan, RequestImage, RequestImages, Target};
 use crate::config::PayloadTemplate;
-use crate::dataset::{LengthDistribution, Synthetic, Turn, Written};
-use body::BodyTemplate;
+use crate::dataset::{Choice, LengthDistribution, Synthetic, Turn, Written};
+use body::{BodyTemplate, push_json};
 pub(super) use draft::Draft;
 pub use error::RenderError;
 use payload::Bodies;
@@ -43,8 +43,8 @@ pub struct RenderInputs<'a> {
     pub kind: EndpointKind,
     /// Where requests go: gives the request lines and `Host`.
     pub targets: &'a [Target],
-    /// Model name, as the server knows it.
-    pub model: &'a str,
+    /// The models that they ask for.
+    pub models: &'a ModelPlan,
     /// Whether requests ask for an event stream.
     pub streaming: bool,
     /// Tell the server that the connection will not be used again.
@@ -83,10 +83,11 @@ pub(super) fn probe_body(
     template: Option<&PayloadTemplate>,
     prompt: &str,
 ) -> Result<Vec<u8>, RenderError> {
+    let models = ModelPlan::in_turn(vec![model.to_owned()]);
     let inputs = RenderInputs {
         kind,
         targets: &[],
-        model,
+        models: &models,
         streaming: false,
         close_after: false,
         use_legacy_max_tokens,
@@ -108,12 +109,19 @@ pub(super) fn probe_body(
         ..Turn::default()
     };
     if let Some(bodies) = Bodies::of(&inputs) {
-        let body = bodies.body(&turn);
+        let body = bodies.body(0, &turn);
         return body.map_err(|fault| RenderError::payload("of the readiness probe".to_owned(), 0, fault));
     }
     let mut body = Vec::new();
-    BodyTemplate::new(&inputs, None).fill(&turn, None, &mut body);
+    BodyTemplate::new(&inputs, None).fill(&turn, &json(model), None, &mut body);
     Ok(body)
+}
+
+/// A text as JSON.
+fn json(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_json(&mut out, text);
+    out
 }
 
 /// What all requests of a data set have in common.
@@ -126,6 +134,10 @@ struct Parts<'a> {
     heads: Vec<Arc<[u8]>>,
     ids: IdBlock,
     template: BodyTemplate,
+    /// Names of the models as JSON.
+    models: Vec<Vec<u8>>,
+    /// Which of them a conversation asks for.
+    choice: Choice,
     /// In place of that, where the user's own template makes bodies.
     bodies: Option<Bodies<'a>>,
 }
@@ -145,6 +157,8 @@ impl<'a> Parts<'a> {
             heads: head::render_heads(inputs)?,
             ids: head::render_id_block(inputs)?,
             template: BodyTemplate::new(inputs, None),
+            models: inputs.models.names.iter().map(|name| json(name)).collect(),
+            choice: inputs.models.choice.clone(),
             bodies: Bodies::of(inputs),
         })
     }
@@ -166,12 +180,15 @@ impl<'a> Parts<'a> {
         body.clear();
         let (message, has_text, requested_output_tokens) = match &self.bodies {
             Some(bodies) => {
-                let made = bodies.body(turn).expect("a draft is refused that has no body for a turn");
+                let made = bodies
+                    .body(conversation, turn)
+                    .expect("a draft is refused that has no body for a turn");
                 body.extend_from_slice(&made);
                 (0..0, bodies.have_text(), bodies.requested_output_tokens(turn))
             }
             None => {
-                let message = template.fill(turn, system, body);
+                let model = &self.models[self.choice.of(conversation)];
+                let message = template.fill(turn, model, system, body);
                 (message, template.has_text(), template.requested_output_tokens(turn))
             }
         };

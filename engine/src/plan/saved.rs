@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 use super::schedule::{Schedule, Window};
 use super::{
     AnswerFrame, Arrival, ArtifactPlan, CellIdentity, ConnectionReuse, DatasetFile, DrainRule, EndpointKind,
-    EndpointPlan, HookPlan, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImages, SLO_METRICS, Sampler, Secrets,
-    Slo, StopRule, TelemetryPlan,
+    EndpointPlan, HookPlan, LimitPlan, ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImages, SLO_METRICS,
+    Sampler, Secrets, Slo, StopRule, TelemetryPlan,
 };
 use crate::dataset::ConversationIds;
 use crate::id::PhaseId;
@@ -97,7 +97,7 @@ impl SavedPlan {
                 variation_values: cell.variation_values.clone(),
             }),
             seed: plan.seed,
-            models: plan.models.clone(),
+            models: plan.models.names.clone(),
             dataset_file: plan
                 .dataset_file
                 .as_ref()
@@ -141,7 +141,7 @@ impl SavedPlan {
         let kind = EndpointKind::ALL.into_iter().find(known)?;
         let (conversations, entries) = dataset::read(dataset, self.bodies, ConversationIds::of_root(self.made_ids))?;
         let count = NonZeroU32::new(conversations.count())?;
-        if self.phases.is_empty() {
+        if self.phases.is_empty() || self.models.is_empty() {
             return None;
         }
         let SavedHeads { heads, ids } = self.heads.unwrap_or_default();
@@ -158,7 +158,7 @@ impl SavedPlan {
                 variation_values: cell.variation_values,
             }),
             seed: self.seed,
-            models: self.models,
+            models: ModelPlan::in_turn(self.models),
             dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
             endpoint: EndpointPlan {
                 kind,
@@ -254,7 +254,7 @@ mod tests {
 
     fn plan(artifacts: &str, endpoint: &str) -> Plan {
         let text = format!(
-            "benchmark:\n  models: m\n  endpoint: {{url: \"http://h:8000\", streaming: true{endpoint}}}\n  dataset: {{type: synthetic, entries: 5, \
+            "benchmark:\n  models: [m, n]\n  endpoint: {{url: \"http://h:8000\", streaming: true{endpoint}}}\n  dataset: {{type: synthetic, entries: 5, \
              turns: {{mean: 2, stddev: 1}}, prompts: {{isl: 8, osl: 4}}}}\n  artifacts: {{dir: ./x{artifacts}}}\n  slos: {{request_latency: 5}}\n  \
              phases:\n    - {{name: a, kind: warmup, type: concurrency, requests: 2}}\n    - {{name: b, kind: profiling, type: poisson, rate: 3, \
              duration: 5}}\n"
@@ -282,6 +282,10 @@ mod tests {
         assert_eq!(back.fingerprint(), plan.fingerprint());
         assert_eq!(back.requests.conversations, plan.requests.conversations);
         assert_eq!(back.slos, plan.slos);
+        assert_eq!(
+            (&back.models.names, &back.input_config),
+            (&plan.models.names, &plan.input_config)
+        );
         let image = |image: &RequestImage| {
             let RequestImage {
                 input_tokens,
@@ -352,6 +356,7 @@ mod tests {
         assert!(refuses(&|_| {}, &dataset[..dataset.len() - 1]));
         assert!(refuses(&|_| {}, b"\0\0"), "a dataset of nothing");
         assert!(refuses(&|saved| saved.phases.clear(), &dataset));
+        assert!(refuses(&|saved| saved.models.clear(), &dataset));
         assert!(refuses(&|saved| saved.kind = "no API".to_owned(), &dataset));
         assert!(refuses(&|saved| saved.slos[0].0 = "no metric".to_owned(), &dataset));
     }

@@ -65,7 +65,11 @@ fn join(base: &str, base_query: Option<&str>, path: &str) -> String {
     let base = base.trim_end_matches('/');
     let mut joined = if path.is_empty() {
         // Nobody knows the API's path, so the base is all of it, also a slash at its end.
-        if whole.is_empty() { "/".to_owned() } else { whole.to_owned() }
+        if whole.is_empty() {
+            "/".to_owned()
+        } else {
+            whole.to_owned()
+        }
     } else if base.ends_with(path) {
         base.to_owned()
     } else if base.ends_with("/v1") && path.starts_with("/v1/") {

@@ -9,8 +9,8 @@ use crate::coordinator::{PhaseSummary, StopReason, Tally};
 use crate::id::{CoreId, PhaseId};
 use crate::plan::{
     AnswerFrame, Arrival, ArtifactPlan, ConnectionReuse, Conversations, DrainRule, EndpointKind, EndpointPlan,
-    HookPlan, IdBlock, LimitPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler, StopRule,
-    Target, TelemetryPlan,
+    HookPlan, IdBlock, LimitPlan, ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, RequestImage, RequestImages, Sampler,
+    StopRule, Target, TelemetryPlan,
 };
 use crate::record::{ErrorDetail, FailureClass, Outcome, RequestRecord, Usage};
 use crate::units::Nanos;
@@ -62,7 +62,7 @@ pub(crate) fn plan() -> Plan {
         trial: 0,
         cell: None,
         seed: 42,
-        models: vec!["m".to_owned()],
+        models: ModelPlan::in_turn(vec!["m".to_owned()]),
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
             response_field: None,

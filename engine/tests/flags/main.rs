@@ -135,7 +135,9 @@ fn told(file: Option<&str>, line: &str) -> Value {
 
 /// The mistakes of a command line without a file.
 fn mistakes_of(line: &str) -> String {
-    plans(None, line).err().map_or_else(|| panic!("{line} is accepted"), |mistakes| mistakes.to_string())
+    plans(None, line)
+        .err()
+        .map_or_else(|| panic!("{line} is accepted"), |mistakes| mistakes.to_string())
 }
 
 /// A JSONL file with these lines.
@@ -234,12 +236,7 @@ fn every_wrong_command_line_names_its_flag_and_no_line_for_it() {
 #[test]
 fn every_field_that_is_not_there_is_refused_by_the_name_of_its_flag() {
     // What their defaults ask for is there.
-    let harmless = [
-        "model-selection-strategy",
-        "request-content-type",
-        "log-level",
-        "tokenizer-revision",
-    ];
+    let harmless = ["request-content-type", "log-level", "tokenizer-revision"];
     for flag in all_flags().filter(|flag| flag.group == Group::Unlisted && !harmless.contains(&flag.name)) {
         let value = if flag.negation().is_some() { "" } else { "5" };
         let told = refusal(Some(ONE), &format!("--{} {value}", flag.name));

@@ -85,7 +85,8 @@ pub(super) static FLAGS: &[Flag] = &[
         Dataset,
         Prompts("block_size"),
         "Tokens of a block that a mooncake_trace numbers [default: 512]",
-    ),
+    )
+    .aka(&["prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"]),
     Flag::value(
         "prompt-batch-size",
         "N",

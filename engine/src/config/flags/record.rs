@@ -119,7 +119,10 @@ mod tests {
             &["--extra-inputs", "a:1", "access_token:hunter2"],
             &["--extra-inputs", r#"{"a": {"password": "hunter2"}}"#],
             &["--extra-inputs=a:{\"secret\": \"hunter2\"}"],
-            &["--extra-inputs", r#"payload_template:{"api_key": "hunter2", "p": {{ text|tojson }}}"#],
+            &[
+                "--extra-inputs",
+                r#"payload_template:{"api_key": "hunter2", "p": {{ text|tojson }}}"#,
+            ],
             &["--reset-kv-cache-path=/reset?token=hunter2"],
         ] {
             let shown = line(words);

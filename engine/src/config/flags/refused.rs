@@ -9,6 +9,8 @@ const LATENCY: &str = "the network's share is not measured";
 const LOGGING: &str = "nothing logs more than it does: progress and warnings are on standard error";
 const SCENARIO: &str = "write what it sets as flags or in a config file";
 const REMOTE: &str = "results stay in the artifact directory";
+const RECIPE: &str = "recipes of searches are not there: write service levels with --goodput, and a search for the highest load as `adaptive_scale` in a config file";
+const AGENTIC: &str = "phases of type agentic_replay are not there";
 const RETRY: &str =
     "requests are not kept from ending early: write it as --extra-inputs, as in --extra-inputs ignore_eos:true";
 
@@ -74,8 +76,42 @@ const REFUSED: &[(&str, &str)] = &[
         "template*",
         "write the template of bodies as --extra-inputs payload_template:TEXT with --endpoint-type template",
     ),
-    ("agentic-*", "phases of type agentic_replay are not there"),
-    ("trajectory-*", "phases of type agentic_replay are not there"),
+    ("agentic-*", AGENTIC),
+    ("trajectory-*", AGENTIC),
+    ("burst-phase-starts", AGENTIC),
+    ("system-idle-gap-cap-seconds", AGENTIC),
+    ("warmup-requests-per-lane", AGENTIC),
+    ("bo-*", SEARCH),
+    ("optuna-*", SEARCH),
+    ("concurrency-max", RECIPE),
+    ("concurrency-min", RECIPE),
+    ("concurrency-steps", RECIPE),
+    ("isl-max", RECIPE),
+    ("isl-min", RECIPE),
+    ("isl-steps", RECIPE),
+    ("osl-max", RECIPE),
+    ("osl-min", RECIPE),
+    ("osl-steps", RECIPE),
+    ("isl-osl-pairs", RECIPE),
+    ("degradation-*", RECIPE),
+    ("ttft-sla-ms", RECIPE),
+    ("tpot-sla-ms", RECIPE),
+    ("itl-sla-ms", RECIPE),
+    ("e2e-sla-ms", RECIPE),
+    ("error-rate-sla", RECIPE),
+    ("slo-attainment-fraction", RECIPE),
+    ("stream", REMOTE),
+    ("gen-ai-provider", REMOTE),
+    ("batch-size-video", MEDIA),
+    ("dataset-filter", PUBLIC),
+    ("mooncake-trace-to-hf-mapping", PUBLIC),
+    ("weka-*", TRACE),
+    ("trace-*", TRACE),
+    ("max-context-length", TRACE),
+    ("max-idle-gap-cap-seconds", TRACE),
+    ("replay-speedup", TRACE),
+    ("omit-kv-hints", TRACE),
+    ("open-loop-strict", TRACE),
 ];
 
 /// The refusal of a flag that the peer knows, as typed; `None` for flags that nobody knows.
@@ -83,6 +119,7 @@ pub fn refusal(typed: &str) -> Option<String> {
     let typed = typed.split('=').next().unwrap_or(typed);
     let name = match typed {
         "-v" => "verbose",
+        "-vv" => "extra-verbose",
         _ => typed.strip_prefix("--")?,
     };
     let is_it = |known: &str| match known.strip_suffix('*') {

@@ -9,6 +9,7 @@ use super::super::diagnostic::quote;
 use super::super::endpoint_type::EndpointType;
 use super::super::scalar::{self, Fault};
 use super::super::tree::{Entry, Node, Position, Style, Value};
+use super::document::mapping_at;
 use super::given::{Given, collection};
 use super::overlay::{Overlay, keys, quoted};
 use super::table::{Flag, Group, Writes};
@@ -17,13 +18,15 @@ use Group::{Endpoint, Hooks, Input, Output, Unlisted};
 use Writes::{Benchmark, Envelope, Special};
 
 pub(super) static FLAGS: &[Flag] = &[
-    Flag::value("model", "NAME", Input, Special, "Model to ask for, as the server knows it. Needed without --config and --mock")
+    Flag::values("model", "NAME", Input, Special, "Model to ask for, as the server knows it, repeatable. Needed without --config and --mock")
         .short('m')
         .aka(&["model-names"])
-        .more("Replaces the models of the config file. Without a config file the whole workflow is made of flags."),
+        .more("Several names, also with commas between them, are no sweep: conversations take the models in turn. Replaces the models of the config file. \
+               Without a config file the whole workflow is made of flags."),
     Flag::value("random-seed", "N", Input, Envelope("random_seed"), "Root of every random draw: prompts, arrivals, cancellations [default: drawn and recorded]")
         .more("Replaces random_seed of the config file."),
-    Flag::value("model-selection-strategy", "WORD", Unlisted, Benchmark("models.strategy"), "How several models are chosen"),
+    Flag::value("model-selection-strategy", "WORD", Input, Special, "How conversations get one of several models: round_robin or random [default: round_robin]")
+        .more("weighted needs the weights of a config file."),
     Flag::values("url", "URL", Endpoint, Special, "Address of the server, repeatable [default: http://localhost:8000]")
         .short('u')
         .more("The path of the API is appended to it. Several addresses take sessions in turn. Replaces the addresses of the config file."),
@@ -92,7 +95,8 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
     Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),
     Flag::value("workers-max", "N", Unlisted, Benchmark("runtime.workers"), "Workers").aka(&["max-workers"]),
-    Flag::value("record-processors", "N", Unlisted, Benchmark("runtime.record_processors"), "Processors of records"),
+    Flag::value("record-processors", "N", Unlisted, Benchmark("runtime.record_processors"), "Processors of records")
+        .aka(&["record-processor-service-count"]),
     Flag::value("stats-interval", "TIME", Unlisted, Benchmark("runtime.stats_interval"), "Time between figures"),
     Flag::value("api-port", "N", Unlisted, Benchmark("runtime.api_port"), "Port of an API"),
     Flag::value("api-host", "HOST", Unlisted, Benchmark("runtime.api_host"), "Host of an API"),
@@ -119,16 +123,47 @@ impl Overlay<'_> {
                 );
                 let told = Rc::new(Node::placeholder(Position::NOWHERE));
                 self.put(&keys("model"), &told, Position::NOWHERE);
+                return;
             }
-            return;
+            return self.write_strategy();
         };
         self.remove(&keys("models"));
-        let names: Vec<Rc<Node>> = given.word().split(',').map(|name| given.text(name.trim())).collect();
+        let names = given.words.iter().flat_map(|word| word.split(','));
+        let names: Vec<Rc<Node>> = names.map(|name| given.text(name.trim())).collect();
         let value = match &names[..] {
             [only] => Rc::clone(only),
             _ => collection(Value::Sequence(names), given.at),
         };
         self.put(&keys("model"), &value, given.at);
+        self.write_strategy();
+    }
+
+    /// The strategy stands in the long form, so short ones become long.
+    fn write_strategy(&mut self) {
+        let Some(strategy) = self.get("model-selection-strategy") else {
+            return;
+        };
+        let key = if self.at(&keys("models")).is_some() {
+            "models"
+        } else {
+            "model"
+        };
+        let steps = keys(key);
+        let names = self
+            .at(&steps)
+            .cloned()
+            .and_then(|written| Some((names_of(&written)?, written)));
+        if let Some((names, written)) = names {
+            if strategy.word().eq_ignore_ascii_case("weighted") {
+                let message = "found `weighted`, and names alone have no weights; allowed: round_robin, random; weights stand in a config file, as in \
+                               models: {strategy: weighted, items: [{name: a, weight: 0.7}, {name: b, weight: 0.3}]}";
+                return self.mistake(strategy.at, message);
+            }
+            let item = |name: Rc<Node>| mapping_at(&[("name", Rc::clone(&name))], name.start);
+            let items = Node::made(&written, Value::Sequence(names.into_iter().map(item).collect()));
+            self.place(&steps, &mapping_at(&[("items", items)], written.start), written.start);
+        }
+        self.put(&keys(&format!("{key}.strategy")), &strategy.node(), strategy.at);
     }
 
     fn write_urls(&mut self) {
@@ -331,6 +366,17 @@ pub(super) fn extra_value(given: &Given, text: &str) -> Rc<Node> {
     match serde_json::from_str::<Json>(text) {
         Ok(value) => json_node(&value, given.at),
         Err(_) => given.text(text),
+    }
+}
+
+/// The names of models in a short form; `None` for the long one, and for what is no form at all.
+fn names_of(written: &Rc<Node>) -> Option<Vec<Rc<Node>>> {
+    match &written.value {
+        Value::Scalar(_) if !written.is_null() => Some(vec![Rc::clone(written)]),
+        Value::Sequence(names) if !names.is_empty() && names.iter().all(|name| name.scalar().is_some()) => {
+            Some(names.clone())
+        }
+        _ => None,
     }
 }
 

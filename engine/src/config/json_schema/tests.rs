@@ -202,7 +202,7 @@ fn bases() -> Vec<Value> {
          "sustain_duration": 1, "sla": {"request_latency": {"p95": {"lt": 5}}}}},
     ]);
     let body = json!({
-        "models": {"items": [{"name": "m"}]},
+        "models": {"strategy": "weighted", "items": [{"name": "m", "weight": 1}]},
         "endpoint": {
             "url": "http://h", "type": "chat", "path": "/x", "api_key": "k", "timeout": 5, "streaming": true, "transport": "http",
             "connection_reuse": "pooled", "headers": {"X-A": "1"}, "extra": {"a": 1}, "session_header": "X-S", "use_legacy_max_tokens": true,
@@ -241,7 +241,8 @@ fn bases() -> Vec<Value> {
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
     let mut custom = simple.clone();
-    custom["endpoint"] = json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
+    custom["endpoint"] =
+        json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
     vec![
         json!({"benchmark": ranked}),
         json!({"benchmark": custom}),

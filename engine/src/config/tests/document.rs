@@ -169,7 +169,10 @@ fn documents_made_to_explode_are_refused() {
 
 #[test]
 fn tags_and_collections_as_keys_are_refused() {
-    assert_eq!(read(&SAMPLE.text().replace("model: m", "model: !!str 5")).models, ["5"]);
+    assert_eq!(
+        names(&read(&SAMPLE.text().replace("model: m", "model: !!str 5"))),
+        ["5"]
+    );
     one_mistake(
         &SAMPLE.text().replace("model: m", "model: !!int 5"),
         "3:10: benchmark.model",
@@ -187,7 +190,7 @@ fn the_environment_is_replaced_before_types_are_read() {
     assert_eq!(config.phases[0].duration_s, Some(30.0));
     assert_eq!(config.phases[0].concurrency, Some(8));
     let config = read(&SAMPLE.text().replace("model: m", "model: ${N:null}"));
-    assert_eq!(config.models, ["null"]);
+    assert_eq!(names(&config), ["null"]);
     phase_mistake(
         "type: concurrency, duration: \"${NOPE}\"",
         "\"${NOPE}",

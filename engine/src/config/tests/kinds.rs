@@ -26,7 +26,10 @@ fn every_type_is_read_in_any_case_and_chat_is_the_default() {
             EndpointType::Template => ", template: {body: '{}'}",
             _ => "",
         };
-        assert_eq!(kind_of(&format!("type: {}{more}", kind.as_str())), (Some(kind), Vec::new()));
+        assert_eq!(
+            kind_of(&format!("type: {}{more}", kind.as_str())),
+            (Some(kind), Vec::new())
+        );
         assert_eq!(
             kind_of(&format!("type: {}{more}", kind.as_str().to_uppercase())).0,
             Some(kind)

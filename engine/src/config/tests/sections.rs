@@ -164,42 +164,6 @@ fn the_flat_shape_is_lifted_with_a_warning() {
 }
 
 #[test]
-fn one_model_in_any_form() {
-    for model in [
-        "model: m",
-        "models: m",
-        "model: [m]",
-        "models: [\"m\"]",
-        "models: {strategy: random, items: [{name: m}]}",
-    ] {
-        assert_eq!(read(&SAMPLE.text().replace("model: m", model)).models, ["m"], "{model}");
-    }
-    assert_eq!(read(&SAMPLE.text().replace("model: m", "model: 1.10")).models, ["1.10"]);
-    for model in [
-        "model: [a, b]",
-        "models: {items: [{name: a}, {name: b}]}",
-        "models: {items: [{name: a, weight: 1}]}",
-        "models: {strategy: weighted, items: [{name: a}]}",
-    ] {
-        let found = mistakes(&SAMPLE.text().replace("model: m", model));
-        assert!(
-            found.len() == 1 && found[0].contains("not supported by ringload yet"),
-            "{model}: {found:?}"
-        );
-    }
-    for model in [
-        "model: \"\"",
-        "model: []",
-        "model:",
-        "model: {items: []}",
-        "model: a\n  models: [b]",
-        "model: \"a\\nb\"",
-    ] {
-        assert_eq!(mistakes(&SAMPLE.text().replace("model: m", model)).len(), 1, "{model}");
-    }
-}
-
-#[test]
 fn lengths_are_fixed_or_normal() {
     let isl = |isl: &str| {
         read(&SAMPLE.text().replace("isl: 16", &format!("isl: {isl}")))

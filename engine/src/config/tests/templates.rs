@@ -31,28 +31,49 @@ fn mistake(endpoint: &str, place: &str, parts: &[&str]) {
 #[test]
 fn the_section_implies_the_type_and_may_stand_beside_it() {
     for more in ["", "    type: template\n", "    type: TEMPLATE\n"] {
-        let config = read(&with(&format!("{more}    template: {{body: '{BODY}', response_field: 'data[0].t'}}\n")));
+        let config = read(&with(&format!(
+            "{more}    template: {{body: '{BODY}', response_field: 'data[0].t'}}\n"
+        )));
         assert_eq!(config.endpoint.kind, Some(EndpointType::Template), "{more}");
         let template = config.endpoint.template.expect("a template");
-        assert_eq!((template.body.as_str(), template.response_field.as_deref()), (BODY, Some("data[0].t")));
+        assert_eq!(
+            (template.body.as_str(), template.response_field.as_deref()),
+            (BODY, Some("data[0].t"))
+        );
     }
-    assert_eq!(template(&format!("    template: {{body: '{BODY}'}}\n")).response_field, None);
+    assert_eq!(
+        template(&format!("    template: {{body: '{BODY}'}}\n")).response_field,
+        None
+    );
     // Camel case, as everywhere.
     let camel = template(&format!("    template: {{body: '{BODY}', responseField: t}}\n"));
     assert_eq!(camel.response_field.as_deref(), Some("t"));
-    mistake("    type: template\n", "6:11: benchmark.endpoint.type", &["template: {body:"]);
+    mistake(
+        "    type: template\n",
+        "6:11: benchmark.endpoint.type",
+        &["template: {body:"],
+    );
     mistake(
         &format!("    type: chat\n    template: {{body: '{BODY}'}}\n"),
         "7:15: benchmark.endpoint.template",
         &["type chat", "set type: template"],
     );
-    mistake("    template: {response_field: a}\n", "6:15: benchmark.endpoint.template.body", &["as in body:"]);
-    mistake(&format!("    template: {{body: '{BODY}', bodi: 1}}\n"), "6:", &["`bodi`", "`body`"]);
+    mistake(
+        "    template: {response_field: a}\n",
+        "6:15: benchmark.endpoint.template.body",
+        &["as in body:"],
+    );
+    mistake(
+        &format!("    template: {{body: '{BODY}', bodi: 1}}\n"),
+        "6:",
+        &["`bodi`", "`body`"],
+    );
 }
 
 #[test]
 fn templates_of_the_file_leave_the_body_alone() {
-    let text = with(&format!("    template: {{body: '{BODY}'}}\n")).replace("benchmark:", "variables: {text: 5}\nbenchmark:");
+    let text =
+        with(&format!("    template: {{body: '{BODY}'}}\n")).replace("benchmark:", "variables: {text: 5}\nbenchmark:");
     assert_eq!(read(&text).endpoint.template.expect("a template").body, BODY);
 }
 
@@ -67,8 +88,16 @@ fn a_mistake_of_a_template_has_its_place_in_the_block() {
         ),
         (&["{\"p\": {{ text|tojson }", "}"], "8:", &["cannot be read"]),
         (&["{", "", "\"é\": {{ text|tojson( }}}"], "10:", &["cannot be read"]),
-        (&["{\"t\": {{ turn.role }}}"], "8:18:", &["not supported by ringload yet: `turn`"]),
-        (&["{\"t\": {{ texts_by_name }}}"], "8:18:", &["not supported by ringload"]),
+        (
+            &["{\"t\": {{ turn.role }}}"],
+            "8:18:",
+            &["not supported by ringload yet: `turn`"],
+        ),
+        (
+            &["{\"t\": {{ texts_by_name }}}"],
+            "8:18:",
+            &["not supported by ringload"],
+        ),
     ] {
         mistake(&block(lines), place, parts);
     }
@@ -79,31 +108,64 @@ fn a_mistake_of_a_template_has_its_place_in_the_block() {
 #[test]
 fn a_response_field_is_an_expression() {
     let with_field = |field: &str| format!("    template: {{body: '{BODY}', response_field: \"{field}\"}}\n");
-    for field in ["text", "data[0].embedding", "choices[*].text | [0]", "join('', parts[].t)"] {
+    for field in [
+        "text",
+        "data[0].embedding",
+        "choices[*].text | [0]",
+        "join('', parts[].t)",
+    ] {
         assert_eq!(template(&with_field(field)).response_field.as_deref(), Some(field));
     }
-    for (field, part) in [("a..b", "no JMESPath"), ("a[", "at its end"), ("nope(a)", "no function `nope`"), ("", "")] {
-        mistake(&with_field(field), "6:", &["benchmark.endpoint.template.response_field", part]);
+    for (field, part) in [
+        ("a..b", "no JMESPath"),
+        ("a[", "at its end"),
+        ("nope(a)", "no function `nope`"),
+        ("", ""),
+    ] {
+        mistake(
+            &with_field(field),
+            "6:",
+            &["benchmark.endpoint.template.response_field", part],
+        );
     }
 }
 
 #[test]
 fn a_body_is_a_text_or_a_name_or_a_file() {
-    assert_eq!(template("    template: {body: nv-embedqa}\n").body, r#"{"text": {{ texts|tojson }}}"#);
+    assert_eq!(
+        template("    template: {body: nv-embedqa}\n").body,
+        r#"{"text": {{ texts|tojson }}}"#
+    );
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("body.jinja");
     fs::write(&path, "{\n  \"p\": {{ text|tojson }}\n}\n").expect("a file");
     let name = path.display();
-    assert!(template(&format!("    template: {{body: '{name}'}}\n")).body.contains("text|tojson"));
+    assert!(
+        template(&format!("    template: {{body: '{name}'}}\n"))
+            .body
+            .contains("text|tojson")
+    );
     fs::write(&path, "{\"p\": {{ txt }}}").expect("a file");
     mistake(&format!("    template: {{body: '{name}'}}\n"), "6:22:", &["`txt`"]);
     fs::write(&path, "no template").expect("a file");
-    mistake(&format!("    template: {{body: '{name}'}}\n"), "6:22:", &["holds no template"]);
+    mistake(
+        &format!("    template: {{body: '{name}'}}\n"),
+        "6:22:",
+        &["holds no template"],
+    );
     fs::write(&path, "{\"p\": \"${HOME}\"}").expect("a file");
-    mistake(&format!("    template: {{body: '{name}'}}\n"), "6:22:", &["`${`", "{{ '$' }}"]);
+    mistake(
+        &format!("    template: {{body: '{name}'}}\n"),
+        "6:22:",
+        &["`${`", "{{ '$' }}"],
+    );
     fs::write(&path, b"{\xff").expect("a file");
     mistake(&format!("    template: {{body: '{name}'}}\n"), "6:22:", &["not UTF-8"]);
-    mistake("    template: {body: nowhere.json}\n", "6:22:", &["No such file", "nv-embedqa"]);
+    mistake(
+        "    template: {body: nowhere.json}\n",
+        "6:22:",
+        &["No such file", "nv-embedqa"],
+    );
     mistake("    template: {body: .}\n", "6:22:", &["not a regular file"]);
     mistake("    template: {body: ' '}\n", "6:22:", &["it is empty"]);
 }
@@ -114,7 +176,10 @@ fn keys_of_the_peers_command_line_belong_into_the_section() {
         let endpoint = format!("    template: {{body: '{BODY}'}}\n    extra: {{{key}: a}}\n");
         mistake(&endpoint, "7:", &["endpoint.template.", key]);
         // Of other types they are keys like any others.
-        assert_eq!(read(&with(&format!("    extra: {{{key}: a}}\n"))).endpoint.extra[key], "a");
+        assert_eq!(
+            read(&with(&format!("    extra: {{{key}: a}}\n"))).endpoint.extra[key],
+            "a"
+        );
     }
 }
 
@@ -132,5 +197,8 @@ fn a_dataset_may_have_queries_but_no_second_turn() {
         "{found:?}"
     );
     let found = mistakes(&text("isl: 4, rankings: {query_tokens: 2}"));
-    assert!(matches!(&found[..], [mistake] if mistake.contains("say the same")), "{found:?}");
+    assert!(
+        matches!(&found[..], [mistake] if mistake.contains("say the same")),
+        "{found:?}"
+    );
 }

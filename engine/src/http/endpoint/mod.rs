@@ -199,7 +199,9 @@ impl Protocol {
         match self {
             Self::Responses => "truncated stream: it ended without response.completed",
             Self::Messages => "truncated stream: it ended without a stop reason and without message_stop",
-            Self::Chat | Self::Completions | Self::Template => "truncated stream: it ended without a finish reason and without [DONE]",
+            Self::Chat | Self::Completions | Self::Template => {
+                "truncated stream: it ended without a finish reason and without [DONE]"
+            }
             Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => NO_STREAMS,
         }
     }

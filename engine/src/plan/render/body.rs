@@ -26,6 +26,8 @@ pub(super) struct BodyTemplate {
 #[derive(Debug)]
 enum Segment {
     Fixed(Vec<u8>),
+    /// The name of the model.
+    Model,
     /// What the turn says.
     Said(Form),
     /// The system's message: a comma and the member of this name, if the conversation has one.
@@ -39,6 +41,7 @@ enum Field {
     Fixed(Value),
     /// JSON that is sent as it is.
     Json(Vec<u8>),
+    Model,
     Said(Form),
     System(&'static str),
     OutputTokens(&'static str, Option<u32>),
@@ -85,7 +88,7 @@ impl BodyTemplate {
             .iter()
             .map(|segment| match segment {
                 Segment::Fixed(bytes) => bytes.len(),
-                Segment::Said(_) | Segment::System(_) | Segment::OutputTokens(..) => 0,
+                Segment::Model | Segment::Said(_) | Segment::System(_) | Segment::OutputTokens(..) => 0,
             })
             .sum()
     }
@@ -108,13 +111,14 @@ impl BodyTemplate {
     }
 
     /// Appends the body of one turn to an empty buffer; returns where in it the turn's message stands: nowhere if requests have no place for a history, if `extra` brings the
-    /// messages, or if the turn has all of them. `system` is what the conversation's system says, for APIs that keep it apart.
-    pub(super) fn fill(&self, turn: &Turn<'_>, system: Option<&str>, out: &mut Vec<u8>) -> Range<u32> {
-        out.reserve(self.fixed_len() + turn.text.len() + 64);
+    /// messages, or if the turn has all of them. `model` is a name as JSON. `system` is what the conversation's system says, for APIs that keep it apart.
+    pub(super) fn fill(&self, turn: &Turn<'_>, model: &[u8], system: Option<&str>, out: &mut Vec<u8>) -> Range<u32> {
+        out.reserve(self.fixed_len() + model.len() + turn.text.len() + 64);
         let mut message = 0..0;
         for segment in &self.segments {
             match segment {
                 Segment::Fixed(bytes) => out.extend_from_slice(bytes),
+                Segment::Model => out.extend_from_slice(model),
                 Segment::Said(form) => {
                     let place = form.push(turn, out);
                     let is_complete = turn
@@ -155,7 +159,7 @@ pub(super) fn check_extra(inputs: &RenderInputs<'_>) -> Result<(), RenderError> 
 
 /// The fields of each API in the order of the peer, without those of the user.
 fn built_fields(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Vec<(&'static str, Field)> {
-    let model = || ("model", Field::Fixed(json!(inputs.model)));
+    let model = || ("model", Field::Model);
     let stream = || ("stream", Field::Fixed(json!(inputs.streaming)));
     let tools = || {
         let tools = written.and_then(|written| written.tools.as_deref())?;
@@ -268,6 +272,10 @@ fn cut(fields: Vec<(&str, Field)>) -> Vec<Segment> {
             Field::Json(json) => {
                 name(&mut open);
                 open.extend_from_slice(&json);
+            }
+            Field::Model => {
+                name(&mut open);
+                cut_at(&mut open, Segment::Model);
             }
             Field::Said(form) => {
                 name(&mut open);

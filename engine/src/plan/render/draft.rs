@@ -9,7 +9,7 @@ use crate::dataset::{
     Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session,
     Synthetic, SyntheticRankings,
 };
-use crate::plan::{RequestImage, RequestImages};
+use crate::plan::{ModelPlan, RequestImage, RequestImages};
 
 /// Bytes around a passage in a body, at most.
 const PASSAGE_FRAME_BYTES: u64 = 16;
@@ -110,6 +110,24 @@ impl<'a> Draft<'a> {
         sizes.into_draft(Source::Sessions { sessions, make })
     }
 
+    /// The draft of sessions that are there once for each model, those of one session one after the other.
+    ///
+    /// # Errors
+    /// The first [`RenderError`] found.
+    pub(in crate::plan) fn of_each_model(
+        inputs: &'a RenderInputs<'a>,
+        sessions: Vec<Session<'a>>,
+        make: FileConversations,
+    ) -> Result<Self, RenderError> {
+        let models = inputs.models.names.len();
+        let each = sessions
+            .into_iter()
+            .flat_map(|session| std::iter::repeat_n(session, models));
+        let mut draft = Self::sessions(inputs, each.collect(), make)?;
+        draft.parts.choice = ModelPlan::in_turn(inputs.models.names.clone()).choice;
+        Ok(draft)
+    }
+
     /// Requests that will be made: one for each turn.
     pub(in crate::plan) fn requests(&self) -> u64 {
         self.requests
@@ -166,7 +184,8 @@ impl<'a> Sizes<'a> {
         if entries == 0 {
             return Err(RenderError::NoEntries);
         }
-        let per_turn = (parts.template.fixed_len() + size_of::<RequestImage>()) as u64;
+        let model = parts.models.iter().map(Vec::len).max().unwrap_or(0);
+        let per_turn = (parts.template.fixed_len() + model + size_of::<RequestImage>()) as u64;
         let mut sizes = Self {
             parts,
             per_turn,
@@ -232,7 +251,7 @@ impl<'a> Sizes<'a> {
         let mut bytes = 0u64;
         for (number, conversation) in (0u32..).zip(source.conversations()) {
             for (position, turn) in (0u32..).zip(&conversation.turns) {
-                let body = bodies.body(turn).map_err(|fault| {
+                let body = bodies.body(number, turn).map_err(|fault| {
                     let id = conversation.id.as_deref().map(str::to_owned);
                     RenderError::payload(id.unwrap_or_else(|| source.made_ids().of(number)), position, fault)
                 })?;

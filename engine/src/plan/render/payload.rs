@@ -32,13 +32,13 @@ impl<'a> Bodies<'a> {
         turn.output_tokens.filter(|_| asks)
     }
 
-    /// The body of a turn, with the keys of the user's own behind those of the template.
+    /// The body of a turn of the conversation with this number, with the keys of the user's own behind those of the template.
     ///
     /// # Errors
     /// There is none for this turn, and why.
-    pub(super) fn body(&self, turn: &Turn<'_>) -> Result<Vec<u8>, PayloadFault> {
+    pub(super) fn body(&self, conversation: u32, turn: &Turn<'_>) -> Result<Vec<u8>, PayloadFault> {
         let RenderInputs {
-            model,
+            models,
             streaming,
             extra,
             ..
@@ -59,7 +59,7 @@ impl<'a> Bodies<'a> {
             queries: query.into_iter().collect(),
             passage: ranked.first().map(String::as_str),
             passages: ranked.iter().map(String::as_str).collect(),
-            model,
+            model: &models.names[models.choice.of(conversation)],
             max_tokens: turn.output_tokens,
             stream: streaming,
             role: "user",

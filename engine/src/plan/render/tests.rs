@@ -28,7 +28,7 @@ struct Given {
     kind: EndpointKind,
     use_server_token_count: bool,
     target: Target,
-    model: String,
+    models: Vec<String>,
     streaming: bool,
     close_after: bool,
     use_legacy_max_tokens: bool,
@@ -48,7 +48,7 @@ impl Default for Given {
             kind: EndpointKind::Chat,
             use_server_token_count: false,
             target: target(),
-            model: "mock-model".into(),
+            models: vec!["mock-model".into()],
             streaming: true,
             close_after: false,
             use_legacy_max_tokens: false,
@@ -75,10 +75,11 @@ impl Given {
     }
 
     fn with_inputs<T>(&self, render: impl FnOnce(&RenderInputs<'_>) -> T) -> T {
+        let models = ModelPlan::in_turn(self.models.clone());
         render(&RenderInputs {
             kind: self.kind,
             targets: std::slice::from_ref(&self.target),
-            model: &self.model,
+            models: &models,
             streaming: self.streaming,
             close_after: self.close_after,
             use_legacy_max_tokens: self.use_legacy_max_tokens,
@@ -461,7 +462,7 @@ proptest! {
     fn any_model_name_and_extra_text_survive(model in ".*", key in ".*", text in ".*") {
         prop_assume!(!["messages", "model", "stream", "max_completion_tokens", "stream_options"].contains(&key.as_str()));
         let extra = object(json!({ key.clone(): text }));
-        let images = Given { model: model.clone(), extra, ..Given::default() }.render().expect("valid inputs");
+        let images = Given { models: vec![model.clone()], extra, ..Given::default() }.render().expect("valid inputs");
         let body = parse(&images, 0).body;
         prop_assert_eq!(&body["model"], &json!(model));
         prop_assert_eq!(&body[&key], &json!(text));

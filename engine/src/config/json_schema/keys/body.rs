@@ -29,7 +29,11 @@ const DELAY: Shape = OneOf(&[Number(NOT_NEGATIVE), Section(&LENGTH)]);
 const PATH: Shape = Matching("^/");
 
 pub(super) const IN_BENCHMARK: &[Key] = &[
-    ("model", NAMES, "The name that the server knows the model by."),
+    (
+        "model",
+        NAMES,
+        "The name that the server knows the model by; several as a list.",
+    ),
     ("models", NAMES, "The long form of `model`."),
     (
         "endpoint",
@@ -79,9 +83,23 @@ pub(super) const IN_BENCHMARK: &[Key] = &[
     ),
 ];
 
-pub(super) const IN_MODELS: &[Key] = &[("items", List(&Section(&MODEL)), "The models; one.")];
+pub(super) const IN_MODELS: &[Key] = &[
+    ("items", List(&Section(&MODEL)), "The models."),
+    (
+        "strategy",
+        Words(&["round_robin", "random", "weighted"]),
+        "How conversations get their model: round_robin in turn (the default), random all alike, weighted by weight.",
+    ),
+];
 
-pub(super) const IN_MODEL: &[Key] = &[("name", Text, "The name that the server knows the model by.")];
+pub(super) const IN_MODEL: &[Key] = &[
+    ("name", Text, "The name that the server knows the model by."),
+    (
+        "weight",
+        Number(NOT_NEGATIVE.up_to(1.0)),
+        "The share of the model with strategy weighted; all of them add up to 1.",
+    ),
+];
 
 pub(super) const IN_ENDPOINT: &[Key] = &[
     (

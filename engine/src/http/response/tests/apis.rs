@@ -199,7 +199,10 @@ fn an_answer_of_another_api_is_told_with_what_was_found_and_what_was_wanted() {
         own == protocol || (own, protocol) == (Protocol::CohereRankings, Protocol::TeiRankings)
     };
     // What is of nobody may look like anything.
-    for protocol in Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Template) {
+    for protocol in Protocol::ALL
+        .into_iter()
+        .filter(|protocol| *protocol != Protocol::Template)
+    {
         for (own, body, words) in bodies {
             if own.is_some_and(|own| is_read(own, protocol)) {
                 continue;
@@ -240,7 +243,12 @@ fn an_answer_of_another_api_is_told_with_what_was_found_and_what_was_wanted() {
 fn a_stream_of_nobodys_api_is_whole_when_its_body_is() {
     let read = facts_as(
         Protocol::Template,
-        &stream(&[r#"{"text":"a"}"#, r#"{"text":""}"#, "plain", r#"{"text":"","usage":{"completion_tokens":2}}"#]),
+        &stream(&[
+            r#"{"text":"a"}"#,
+            r#"{"text":""}"#,
+            "plain",
+            r#"{"text":"","usage":{"completion_tokens":2}}"#,
+        ]),
         Then::Stay,
     );
     assert_eq!((read.failure.is_none(), read.contents), (true, 2), "{read:?}");

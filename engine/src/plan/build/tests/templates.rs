@@ -38,7 +38,10 @@ fn requests_go_to_the_url_as_it_is_with_the_body_of_the_template() {
     let endpoint = "    streaming: true\n    template: {body: '{\"stream\": {{ stream|lower }}, \"p\": {{ text|tojson }}, \"n\": {{ max_tokens|tojson }}, \"m\": \"{{ model }}\"}'}\n    extra: {n: 5, more: {a: 1}}\n";
     let plan = with(endpoint, "entries: 3, isl: 4, osl: 7").expect("a plan");
     assert_eq!(plan.endpoint.targets[0].url, "http://h/custom/");
-    assert_eq!((plan.endpoint.kind, plan.endpoint.streaming), (EndpointKind::Template, true));
+    assert_eq!(
+        (plan.endpoint.kind, plan.endpoint.streaming),
+        (EndpointKind::Template, true)
+    );
     let texts: Vec<String> = bodies(&plan)
         .iter()
         .map(|body| {
@@ -48,7 +51,10 @@ fn requests_go_to_the_url_as_it_is_with_the_body_of_the_template() {
             text
         })
         .collect();
-    assert!(texts.iter().all(|text| text.split(' ').count() == 4) && texts[0] != texts[1], "{texts:?}");
+    assert!(
+        texts.iter().all(|text| text.split(' ').count() == 4) && texts[0] != texts[1],
+        "{texts:?}"
+    );
     let entry = &plan.requests.entries[0];
     assert_eq!((entry.input_tokens, entry.requested_output_tokens), (Some(4), Some(7)));
     assert!(head(&plan).starts_with("POST /custom/ HTTP/1.1\r\n") && !entry.has_history());
@@ -59,6 +65,17 @@ fn what_a_template_does_not_say_is_not_claimed_of_its_requests() {
     let plan = with("    template: {body: '{\"a\": 1}'}\n", "entries: 1, isl: 4, osl: 7").expect("a plan");
     let entry = &plan.requests.entries[0];
     assert_eq!((entry.input_tokens, entry.requested_output_tokens), (None, None));
+}
+
+#[test]
+fn a_body_asks_for_the_model_of_its_conversation() {
+    let text = "benchmark:\n  models: [a, b]\n  dataset: {entries: 4, isl: 3}\n  endpoint: {url: h, template: {body: '{\"m\": {{ model|tojson }}}'}}\n\
+                \x20 phases: {type: concurrency, requests: 4}\n";
+    let asked: Vec<Value> = bodies(&plan_of(text))
+        .into_iter()
+        .map(|body| body["m"].clone())
+        .collect();
+    assert_eq!(asked, ["a", "b", "a", "b"]);
 }
 
 #[test]
@@ -79,10 +96,17 @@ fn records_give_texts_queries_and_passages() {
             json!({"t": ["f", "e"], "q": "f", "p": ["e"], "n": 1}),
         ]
     );
-    let drawn = made(endpoint, "entries: 2, rankings: {passages: 3, passage_tokens: 2, query_tokens: 4}");
+    let drawn = made(
+        endpoint,
+        "entries: 2, rankings: {passages: 3, passage_tokens: 2, query_tokens: 4}",
+    );
     for body in drawn {
         let words = |value: &Value| value.as_str().map(|text| text.split(' ').count());
-        assert_eq!((words(&body["q"]), body["p"].as_array().map(Vec::len)), (Some(4), Some(3)), "{body}");
+        assert_eq!(
+            (words(&body["q"]), body["p"].as_array().map(Vec::len)),
+            (Some(4), Some(3)),
+            "{body}"
+        );
         assert_eq!(body["t"].as_array().map(Vec::len), Some(4), "{body}");
     }
 }
@@ -108,8 +132,14 @@ fn a_body_that_cannot_be_made_is_told_with_its_entry_before_anything_is_sent() {
     let text = mistake("    template: {body: '[{{ text|tojson }}]'}\n", "entries: 1");
     assert!(text.contains("the body is no JSON object"), "{text}");
     let text = mistake("    template: {body: '{\"stream\": true}'}\n", "entries: 1");
-    assert!(text.contains("endpoint.streaming is false") && text.contains("{{ stream|tojson }}"), "{text}");
-    assert_eq!(made("    template: {body: '{\"stream\": \"all\"}'}\n", "entries: 1"), [json!({"stream": "all"})]);
+    assert!(
+        text.contains("endpoint.streaming is false") && text.contains("{{ stream|tojson }}"),
+        "{text}"
+    );
+    assert_eq!(
+        made("    template: {body: '{\"stream\": \"all\"}'}\n", "entries: 1"),
+        [json!({"stream": "all"})]
+    );
 }
 
 #[test]
@@ -130,7 +160,10 @@ fn a_probe_is_a_request_of_the_template_for_one_token() {
     let plan = with(endpoint, "entries: 1, rankings: {passages: 1}, osl: 9").expect("a plan");
     let probe = &plan.readiness.expect("it waits").targets[0];
     assert_eq!(probe.body, br#"{"p":"Lo","n":1,"q":"Lo"}"#);
-    assert_eq!((probe.inference_url.as_str(), probe.models_url.as_str()), ("http://h/custom/", "http://h/v1/models"));
+    assert_eq!(
+        (probe.inference_url.as_str(), probe.models_url.as_str()),
+        ("http://h/custom/", "http://h/v1/models")
+    );
     let text = mistake(
         "    wait_for_model_timeout: 5\n    template: {body: '{\"p\": {{ texts[2]|tojson }}}'}\n",
         "type: file, records: [{texts: [a, b, c]}]",

@@ -44,6 +44,64 @@ fn passages() -> Turn<'static> {
 }
 
 #[test]
+fn conversations_take_models_in_turn_in_all_their_turns_and_whatever_the_threads() {
+    let given = Given {
+        models: vec!["a".into(), "b \"2\"".into(), "c".into()],
+        entries: 7,
+        turns: 2,
+        ..Given::default()
+    };
+    let images = given.render().expect("valid inputs");
+    for image in images.entries.iter() {
+        let body: Value = serde_json::from_slice(image.body()).expect("JSON");
+        assert_eq!(body["model"], given.models[image.conversation as usize % 3]);
+    }
+    let on = |threads| {
+        given.with_inputs(|inputs| {
+            let dataset = Synthetic::of_single_turns(7, LengthDistribution::Fixed(4), None, 1);
+            let images = Draft::synthetic(inputs, dataset)
+                .expect("valid inputs")
+                .render_on(threads);
+            images
+                .entries
+                .iter()
+                .map(|image| image.body().to_vec())
+                .collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(on(1), on(4));
+    for kind in [
+        EndpointKind::Completions,
+        EndpointKind::Responses,
+        EndpointKind::Messages,
+        EndpointKind::Embeddings,
+        EndpointKind::CohereRankings,
+        EndpointKind::NimRankings,
+    ] {
+        let streaming = kind.makes_tokens();
+        let given = Given {
+            kind,
+            streaming,
+            models: vec!["a".into(), "b".into()],
+            ..Given::default()
+        };
+        let turn = || match kind.ranks() {
+            true => passages(),
+            false => turn(None),
+        };
+        let bodies = given.with_inputs(|inputs| {
+            let parts = Parts::new(inputs).expect("the inputs are sound");
+            [0, 1, 2].map(|number| {
+                let image = parts.image(number, 0, &turn(), None, &mut Scratch::default());
+                let body: Value = serde_json::from_slice(image.body()).expect("JSON");
+                body["model"].clone()
+            })
+        });
+        assert_eq!(bodies, ["a", "b", "a"], "{}", kind.as_str());
+    }
+}
+
+#[test]
 fn bodies_have_the_keys_of_their_api_in_its_order() {
     use EndpointKind::*;
     let usage = r#""stream_options":{"include_usage":true}"#;
