@@ -105,7 +105,7 @@ fn the_examples_spell_keys_as_aiperfs_schema_does() {
         "hash_ids",
         "input_length",
         "inter_token_latency",
-        "max_new_tokens",
+        "\"max_new_tokens\"",
         "output_length",
         "prompt_tokens",
         "time_to_first_token",

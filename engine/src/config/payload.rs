@@ -177,7 +177,7 @@ fn body(field: &Field<'_>) -> Option<(String, Vec<String>, Option<Written>)> {
         field.report("found `${` in the text of a template, which a config would take for a variable; write the dollar as {{ '$' }}");
         return None;
     }
-    let written = is_inline.then(|| Written {
+    let written = is_inline.then_some(Written {
         start: field.node.start,
         end: field.node.end,
         style: scalar.style,
