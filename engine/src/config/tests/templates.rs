@@ -202,3 +202,16 @@ fn a_dataset_may_have_queries_but_no_second_turn() {
         "{found:?}"
     );
 }
+
+#[test]
+fn a_sweep_may_vary_the_section() {
+    let text = with(&format!("    template: {{body: '{BODY}', response_field: a}}\n"))
+        + "sweep:\n  type: zip\n  parameters:\n    endpoint.template.response_field: [b, 'c[0]']\n    endpoint.template.body: ['{\"q\": {{ query|tojson }}}', nv-embedqa]\n";
+    let suite = parse_suite("f.yaml", text.as_bytes(), &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let of = |variation: &Variation| variation.config.endpoint.template.clone().expect("a template");
+    let templates: Vec<PayloadTemplate> = suite.variations.iter().map(of).collect();
+    let fields: Vec<Option<&str>> = templates.iter().map(|one| one.response_field.as_deref()).collect();
+    assert_eq!(fields, [Some("b"), Some("c[0]")]);
+    assert_eq!(templates[0].body, r#"{"q": {{ query|tojson }}}"#);
+    assert_eq!(templates[1].body, r#"{"text": {{ texts|tojson }}}"#);
+}
