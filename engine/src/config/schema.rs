@@ -2,6 +2,8 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
 /// A kind of mapping in the file.
@@ -236,12 +238,16 @@ pub(super) static DATASET: Schema = Schema {
 
 pub(super) static PROMPTS: Schema = Schema {
     place: "benchmark.dataset.prompts",
-    keys: &["isl", "osl", "batch_size"],
+    keys: &[
+        "isl",
+        "osl",
+        "batch_size",
+        "sequence_distribution",
+        "random_range_ratio",
+        "random_corpus_style",
+    ],
     refused: &[
         refused("block_size", NEVER),
-        refused("sequence_distribution", NEVER),
-        refused("random_range_ratio", NEVER),
-        refused("random_corpus_style", NEVER),
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
@@ -251,18 +257,6 @@ pub(super) static RANKINGS: Schema = Schema {
     place: "benchmark.dataset.rankings",
     keys: &["passages", "passage_tokens", "query_tokens"],
     refused: &[],
-};
-
-pub(super) static LENGTH: Schema = Schema {
-    place: "benchmark.dataset.prompts.isl",
-    keys: &["type", "value", "mean", "stddev"],
-    refused: &[
-        refused("median", NEVER),
-        refused("peaks", NEVER),
-        refused("points", NEVER),
-        refused("min", NEVER),
-        refused("max", NEVER),
-    ],
 };
 
 pub(super) static PHASE: Schema = Schema {

@@ -7,6 +7,7 @@ mod document;
 mod endpoint;
 mod field;
 mod kinds;
+mod lengths;
 mod limits;
 mod models;
 mod phases;

@@ -9,10 +9,12 @@ mod blocks;
 mod choice;
 mod conversation;
 mod delay;
+mod distribution;
 mod file;
-mod length;
+mod lengths;
 mod rankings;
 mod sampling;
+mod shares;
 mod synthetic;
 mod words;
 
@@ -20,13 +22,15 @@ pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
 pub use choice::Choice;
 pub use conversation::{Conversation, ConversationIds, Turn, Written};
 pub use delay::DelayDistribution;
+pub use distribution::{Clamped, Distribution, LengthDistribution};
 pub use file::{
     Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, Turns, load_file,
     read_bytes, read_records, sha256,
 };
-pub use length::LengthDistribution;
+pub use lengths::{LengthPair, Lengths};
 pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
+pub use shares::Shares;
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
 pub use words::words;

@@ -319,6 +319,7 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         RenderError::NoEntries
         | RenderError::Length { .. }
         | RenderError::PromptTooLong { .. }
+        | RenderError::CountTooLarge { .. }
         | RenderError::SeveralTurns { .. }
         | RenderError::Misfit { .. }
         | RenderError::DatasetTooLarge { .. } => config.dataset.at,

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
+use super::lengths::{distribution, lengths};
+use super::render::{Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings};
 use crate::dataset::{
@@ -177,41 +178,40 @@ pub(super) fn draft<'a>(
     let mut pool = None;
     let draft = match &written.file {
         None if inputs.kind.ranks() || (inputs.template.is_some() && written.rankings != Rankings::default()) => {
-            let rankings = written.rankings;
+            let rankings = &written.rankings;
+            let length = |written: Option<&config::Length>, default| written.map_or(default, distribution);
             let dataset = SyntheticRankings {
                 entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
-                query_tokens: rankings
-                    .query_tokens
-                    .or(written.isl)
-                    .map_or(DEFAULT_QUERY_TOKENS, length),
-                passages: rankings.passages.map_or(DEFAULT_PASSAGES, length),
-                passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
+                query_tokens: length(
+                    rankings.query_tokens.as_ref().or(written.isl.as_ref()),
+                    DEFAULT_QUERY_TOKENS,
+                ),
+                passages: length(rankings.passages.as_ref(), DEFAULT_PASSAGES),
+                passage_tokens: length(rankings.passage_tokens.as_ref(), DEFAULT_PASSAGE_TOKENS),
                 seed,
             };
             Draft::rankings(inputs, dataset)?
         }
         None => {
+            let delay = |delay| DelayDistribution {
+                delays_ms: distribution(delay),
+                ratio: written.turn_delay_ratio.unwrap_or(1.0),
+            };
             let dataset = Synthetic {
-                turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
-                turn_delay: written
-                    .turn_delay
-                    .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
-                        mean_ms: delay.mean_ms,
-                        stddev_ms: delay.stddev_ms,
-                        ratio: written.turn_delay_ratio.unwrap_or(1.0),
-                    }),
-                ..Synthetic::of_single_turns(
-                    written.entries.unwrap_or(DEFAULT_ENTRIES),
-                    written.isl.map_or(DEFAULT_ISL, length),
-                    written.osl.map(length),
-                    seed,
-                )
+                entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
+                lengths: lengths(written),
+                turns: written
+                    .turns
+                    .as_ref()
+                    .map_or(LengthDistribution::Fixed(1), distribution),
+                turn_delay: written.turn_delay.as_ref().map(delay).unwrap_or_default(),
+                seed,
             };
             Draft::synthetic(inputs, dataset)?
         }
         Some(file) => {
             let sessions = sessions(config, file, bytes)?;
-            let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
+            let make = FileConversations::new(written.osl.as_ref().map(distribution), block_size(file), seed);
             if is_pool(file) {
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
@@ -236,17 +236,6 @@ pub(super) fn draft<'a>(
         seed,
         origin: written.file.as_ref().map(|file| &file.origin),
     })
-}
-
-fn length(length: config::Length) -> LengthDistribution {
-    match length {
-        config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
-        config::Length::Normal { mean, stddev } => match stddev.unwrap_or(0.0) {
-            // Nothing is drawn, so that a mean alone gives the prompts of a number alone. What is no length is refused as such.
-            0.0 if mean.is_finite() && mean >= 0.0 => LengthDistribution::Fixed((mean.ceil() as u32).max(1)),
-            stddev => LengthDistribution::Normal { mean, stddev },
-        },
-    }
 }
 
 fn block_size(file: &config::FileDataset) -> u32 {

@@ -10,6 +10,7 @@ mod conversations;
 mod dataset;
 mod directory;
 mod echo;
+mod lengths;
 mod models;
 mod phase;
 mod rate;

@@ -33,6 +33,9 @@ pub const DEFAULT_ISL: LengthDistribution = LengthDistribution::Fixed(550);
 /// Longest prompt in tokens: far above any context window, far below what would exhaust memory by a slip of the keyboard.
 pub const MAX_PROMPT_TOKENS: u32 = 1 << 24;
 
+/// Most turns of a conversation, or passages of a request, that a distribution may give.
+pub const MAX_DRAWN_COUNT: u32 = 100_000;
+
 /// Most bytes that the images of a data set may take together, by an estimate from the lengths of their texts.
 pub const MAX_DATASET_BYTES: u64 = 4 << 30;
 
@@ -69,7 +72,7 @@ pub struct RenderInputs<'a> {
 /// # Errors
 /// The first [`RenderError`] found, before any text is made.
 pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
-    Draft::synthetic(inputs, *dataset).map(Draft::render)
+    Draft::synthetic(inputs, dataset.clone()).map(Draft::render)
 }
 
 /// The body of a request for one token, to see whether a server answers.

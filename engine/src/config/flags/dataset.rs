@@ -7,6 +7,7 @@ use super::super::tree::{Node, Position, Value};
 use super::document::{mapping, mapping_at};
 use super::given::Given;
 use super::overlay::{Overlay, below, keys, quoted};
+use super::sequence;
 use super::table::{Flag, Group, Writes};
 
 use Group::{Dataset, Sessions, Unlisted};
@@ -49,6 +50,33 @@ pub(super) static FLAGS: &[Flag] = &[
     )
     .aka(&["output-tokens-stddev", "prompt-output-tokens-stddev"])
     .list(),
+    Flag::value(
+        "seq-dist",
+        "PAIRS",
+        Dataset,
+        Prompts("prompts.sequence_distribution"),
+        "Pairs of --isl and --osl with percentages, drawn together, as in \"256,128:60;512|20,256|40:40\"",
+    )
+    .aka(&["sequence-distribution"])
+    .more(
+        "What follows a | is a standard deviation. Also as \"[(256,128):60,(512,256):40]\", or as JSON: \
+         {\"pairs\": [{\"isl\": 256, \"isl_stddev\": 10, \"osl\": 128, \"osl_stddev\": 5, \"prob\": 60}, ...]}. Percentages sum up to 100; \
+         fractions that sum up to 1 mean the same.",
+    ),
+    Flag::value(
+        "random-range-ratio",
+        "N",
+        Dataset,
+        Prompts("prompts.random_range_ratio"),
+        "How far lengths lie from --isl and --osl, evenly spread, as a share of them",
+    ),
+    Flag::value(
+        "random-corpus-style",
+        "WORD",
+        Dataset,
+        Prompts("prompts.random_corpus_style"),
+        "What --random-range-ratio R means: vllm, from N(1-R) to N(1+R), or sglang, from NR to N [default: vllm]",
+    ),
     Flag::value(
         "num-dataset-entries",
         "N",
@@ -287,6 +315,13 @@ impl Overlay<'_> {
             if key == "path" {
                 self.remove(&below(&steps, "records"));
             }
+            if given.flag.name == "seq-dist" {
+                match sequence::pairs(given) {
+                    Ok(pairs) => self.put(&below(&steps, key), &pairs, given.at),
+                    Err(reason) => self.mistake(given.at, format!("found {}; {reason}", quoted(given))),
+                }
+                continue;
+            }
             self.put(&below(&steps, key), &given.node(), given.at);
         }
         for (mean, stddev, key) in DISTRIBUTIONS {
@@ -324,7 +359,10 @@ impl Overlay<'_> {
 
     /// Records of a file may bring limits of their own.
     fn check_limit(&self, steps: &[Step], path: &str, is_file: bool) {
-        let has_limit = is_file || ["osl", "prompts.osl"].iter().any(|key| self.has(steps, path, key));
+        let has_limit = is_file
+            || ["osl", "prompts.osl", "prompts.sequence_distribution"]
+                .iter()
+                .any(|key| self.has(steps, path, key));
         let given = self.get("use-legacy-max-tokens");
         if let (Some(given), false) = (given.filter(|given| given.is_on() == Some(true)), has_limit) {
             let message = "no request has a limit of tokens, which this names; add --osl, or remove the flag";

@@ -237,6 +237,24 @@ fn bases() -> Vec<Value> {
                            "variables": {"x": 1}}]});
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
                       "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}});
+    let mut shaped = simple.clone();
+    shaped["dataset"] = json!({
+        "prompts": {
+            "isl": {"type": "multimodal", "min": 1, "max": 50, "peaks": [
+                {"type": "normal", "mean": 4, "stddev": 1, "min": 0, "max": 9, "weight": 2}, {"mean": 9, "median": 8}, {"value": 5},
+                {"peaks": [{"value": 5}, {"mean": 5}]}, {"points": [{"value": 3}]},
+            ]},
+            "osl": {"points": [{"value": 3, "weight": 2}, {"value": 4}]},
+        },
+        "turns": {"mean": 3, "median": 2}, "turn_delay": {"value": 0.5, "max": 9},
+    });
+    let mut paired = simple.clone();
+    paired["dataset"] = json!({"prompts": {"sequence_distribution": [
+        {"isl": 4, "isl_stddev": 1, "osl": 4, "osl_stddev": 1, "probability": 60}, {"isl": 4, "osl": 4, "probability": 40},
+    ]}});
+    let mut ranged = simple.clone();
+    ranged["dataset"] =
+        json!({"prompts": {"isl": 4, "osl": 4, "random_range_ratio": 0.5, "random_corpus_style": "sglang"}});
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
@@ -246,6 +264,9 @@ fn bases() -> Vec<Value> {
     vec![
         json!({"benchmark": ranked}),
         json!({"benchmark": custom}),
+        json!({"benchmark": shaped}),
+        json!({"benchmark": paired}),
+        json!({"benchmark": ranged}),
         json!({"schema_version": "2.0", "random_seed": 1, "no_sweep_table": true, "benchmark": body}),
         json!({"benchmark": warmed, "sweep": sweep}),
         json!({"benchmark": simple, "sweep": scenarios, "variables": {"x": 0}}),

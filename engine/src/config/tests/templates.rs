@@ -189,11 +189,24 @@ fn a_dataset_may_have_queries_but_no_second_turn() {
         with(&format!("    template: {{body: '{BODY}'}}\n"))
             .replace("{entries: 4, isl: 16, osl: 8}", &format!("{{{dataset}}}"))
     };
-    let config = read(&text("entries: 4, osl: 3, rankings: {passages: 2}"));
+    let config = read(&text("entries: 4, rankings: {passages: 2}"));
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let found = mistakes(&text("entries: 4, turns: 2"));
     assert!(
         matches!(&found[..], [mistake] if mistake.contains("type template: its requests have no place")),
+        "{found:?}"
+    );
+    for osl in ["osl: 3", "prompts: {osl: 3}"] {
+        let found = mistakes(&text(&format!("{osl}, rankings: {{passages: 2}}")));
+        assert!(
+            matches!(&found[..], [mistake] if mistake.contains("no output length")),
+            "{found:?}"
+        );
+    }
+    let pairs = "prompts: {sequence_distribution: [{isl: 4, osl: 2, probability: 100}]}";
+    let found = mistakes(&text(&format!("{pairs}, rankings: {{passages: 2}}")));
+    assert!(
+        matches!(&found[..], [mistake] if mistake.contains("queries with passages")),
         "{found:?}"
     );
     let found = mistakes(&text("isl: 4, rankings: {query_tokens: 2}"));

@@ -2,6 +2,7 @@
 
 mod checks;
 mod datasets;
+mod lengths;
 mod models;
 mod slices;
 mod telemetry;

@@ -4,9 +4,9 @@
 
 use super::said::{self, Demands};
 use super::source::Source;
-use super::{MAX_DATASET_BYTES, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
+use super::{MAX_DATASET_BYTES, MAX_DRAWN_COUNT, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
 use crate::dataset::{
-    Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session,
+    Content, ConversationIds, Distribution, FileConversations, FileTurn, Lengths, MEAN_BYTES_PER_TOKEN, Session,
     Synthetic, SyntheticRankings,
 };
 use crate::plan::{ModelPlan, RequestImage, RequestImages};
@@ -33,18 +33,26 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// The first [`RenderError`] found.
     pub(in crate::plan) fn synthetic(inputs: &'a RenderInputs<'a>, dataset: Synthetic) -> Result<Self, RenderError> {
-        check_length("prompts.isl", dataset.isl)?;
-        if let Some(osl) = dataset.osl {
-            check_length("prompts.osl", osl)?;
+        for (key, lengths) in dataset.lengths.parts() {
+            check_length(key, lengths)?;
         }
+        check_length("turns", &dataset.turns)?;
+        check_length("turn_delay", &dataset.turn_delay.delays_ms)?;
         let mut sizes = Sizes::of(Parts::new(inputs)?, dataset.entries)?;
         for (entry, turns) in (0..dataset.entries).zip(dataset.turn_counts()) {
+            check_count("turns", entry, turns)?;
             let id = || ConversationIds::new(dataset.seed).of(entry);
             sizes.conversation(id, turns, std::iter::repeat_n(Demands::default(), turns as usize))?;
+            // Drawing the lengths of more of them would take long.
+            sizes.check()?;
         }
         for size in dataset.sizes() {
             if size.input_tokens > MAX_PROMPT_TOKENS {
                 return Err(RenderError::PromptTooLong {
+                    key: match dataset.lengths {
+                        Lengths::Apart { .. } => "prompts.isl",
+                        Lengths::Paired(_) => "prompts.sequence_distribution",
+                    },
                     entry: size.entry,
                     tokens: size.input_tokens,
                 });
@@ -62,9 +70,12 @@ impl<'a> Draft<'a> {
         inputs: &'a RenderInputs<'a>,
         dataset: SyntheticRankings,
     ) -> Result<Self, RenderError> {
-        check_length("rankings.query_tokens", dataset.query_tokens)?;
-        check_length("rankings.passages", dataset.passages)?;
-        check_length("rankings.passage_tokens", dataset.passage_tokens)?;
+        check_length("rankings.query_tokens", &dataset.query_tokens)?;
+        check_length("rankings.passages", &dataset.passages)?;
+        check_length("rankings.passage_tokens", &dataset.passage_tokens)?;
+        for (entry, passages) in (0..dataset.entries).zip(dataset.passage_counts()) {
+            check_count("rankings.passages", entry, passages)?;
+        }
         let mut sizes = Sizes::of(Parts::new(inputs)?, dataset.entries)?;
         for (entry, (passages, tokens)) in (0..dataset.entries).zip(dataset.sizes()) {
             let demands = Demands {
@@ -280,10 +291,18 @@ impl<'a> Sizes<'a> {
     }
 }
 
-fn check_length(key: &'static str, lengths: LengthDistribution) -> Result<(), RenderError> {
+fn check_length<T: Copy + Into<f64>>(key: &'static str, lengths: &Distribution<T>) -> Result<(), RenderError> {
     match lengths.invalid_parameter() {
         None => Ok(()),
         Some((parameter, value)) => Err(RenderError::Length { key, parameter, value }),
+    }
+}
+
+/// Refuses what the tail of a distribution gives once in a while: it would be gone through one by one.
+fn check_count(key: &'static str, entry: u32, count: u32) -> Result<(), RenderError> {
+    match count > MAX_DRAWN_COUNT {
+        true => Err(RenderError::CountTooLarge { key, entry, count }),
+        false => Ok(()),
     }
 }
 

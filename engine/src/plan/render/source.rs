@@ -94,24 +94,18 @@ impl<'t> Source<'t> {
             .step_by(length as usize)
             .map(|first| first..count.min(first.saturating_add(length)));
         match self {
-            Self::Synthetic(dataset) => {
-                let dataset = *dataset;
-                ranges
-                    .map(|range: Range<u32>| Stretch {
-                        first: range.start,
-                        conversations: Box::new(dataset.conversations_in(range).map(shorter)),
-                    })
-                    .collect()
-            }
-            Self::Rankings(dataset) => {
-                let dataset = *dataset;
-                ranges
-                    .map(|range: Range<u32>| Stretch {
-                        first: range.start,
-                        conversations: Box::new(dataset.conversations_in(range).map(shorter)),
-                    })
-                    .collect()
-            }
+            Self::Synthetic(dataset) => ranges
+                .map(|range: Range<u32>| Stretch {
+                    first: range.start,
+                    conversations: Box::new(dataset.conversations_in(range).map(shorter)),
+                })
+                .collect(),
+            Self::Rankings(dataset) => ranges
+                .map(|range: Range<u32>| Stretch {
+                    first: range.start,
+                    conversations: Box::new(dataset.conversations_in(range).map(shorter)),
+                })
+                .collect(),
             Self::Sessions { sessions, make } => {
                 let mut make = make.clone();
                 ranges

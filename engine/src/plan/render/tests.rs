@@ -66,10 +66,10 @@ impl Default for Given {
 
 impl Given {
     fn render(&self) -> Result<RequestImages, RenderError> {
-        let isl = self.isl.unwrap_or(DEFAULT_ISL);
+        let isl = self.isl.clone().unwrap_or(DEFAULT_ISL);
         let dataset = Synthetic {
             turns: LengthDistribution::Fixed(self.turns),
-            ..Synthetic::of_single_turns(self.entries, isl, self.osl, self.seed)
+            ..Synthetic::of_single_turns(self.entries, isl, self.osl.clone(), self.seed)
         };
         self.with_inputs(|inputs| render_synthetic(inputs, &dataset))
     }
@@ -285,8 +285,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let bytes = |seed| {
         let given = Given {
             seed,
-            isl: normal,
-            osl: normal,
+            isl: normal.clone(),
+            osl: normal.clone(),
             entries: 40,
             ..Given::default()
         };

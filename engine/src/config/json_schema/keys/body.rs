@@ -1,12 +1,13 @@
 //! Keys of `benchmark` but those of phases.
 
 use super::super::super::schema::{
-    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
+    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
+    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
 use super::Key;
+use super::lengths::{DELAY, PAIRS, TOKENS};
 
 const NOT_NEGATIVE: Limits = Limits::NOT_NEGATIVE;
 const POSITIVE: Limits = Limits::POSITIVE;
@@ -23,8 +24,6 @@ const TYPES: Shape = Words(&[
     "template",
 ]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
-const TOKENS: Shape = OneOf(&[Whole(1), Section(&LENGTH)]);
-const DELAY: Shape = OneOf(&[Number(NOT_NEGATIVE), Section(&LENGTH)]);
 /// A path on a server.
 const PATH: Shape = Matching("^/");
 
@@ -301,23 +300,27 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
     ("batch_size", Whole(1), "Prompts of a request; 1."),
+    (
+        "sequence_distribution",
+        PAIRS,
+        "Pairs of isl and osl that are drawn together, in place of both.",
+    ),
+    (
+        "random_range_ratio",
+        Number(NOT_NEGATIVE.up_to(1.0)),
+        "How far lengths lie from isl and osl, evenly spread, as a share of them.",
+    ),
+    (
+        "random_corpus_style",
+        Words(&["vllm", "sglang"]),
+        "Whose rule the share follows: vllm around the length, sglang below it.",
+    ),
 ];
 
 pub(super) const IN_RANKINGS: &[Key] = &[
     ("passages", TOKENS, "Passages of a request."),
     ("passage_tokens", TOKENS, "Tokens of a passage."),
     ("query_tokens", TOKENS, "Tokens of the query."),
-];
-
-pub(super) const IN_LENGTH: &[Key] = &[
-    (
-        "type",
-        Exactly(&["fixed", "normal"]),
-        "Kind of the distribution; known by its keys.",
-    ),
-    ("value", Number(NOT_NEGATIVE), "Always this."),
-    ("mean", Number(NOT_NEGATIVE), "Mean of a normal distribution."),
-    ("stddev", Number(NOT_NEGATIVE), "Its standard deviation."),
 ];
 
 pub(super) const IN_ARTIFACTS: &[Key] = &[

@@ -157,7 +157,7 @@ fn records_with_more_than_texts_are_refused() {
 #[test]
 fn a_probe_is_a_request_of_the_template_for_one_token() {
     let endpoint = "    wait_for_model_timeout: 5\n    template: {body: '{\"p\": {{ text|tojson }}, \"n\": {{ max_tokens|tojson }}, \"q\": {{ passages[0]|tojson }}}'}\n";
-    let plan = with(endpoint, "entries: 1, rankings: {passages: 1}, osl: 9").expect("a plan");
+    let plan = with(endpoint, "entries: 1, rankings: {passages: 1}").expect("a plan");
     let probe = &plan.readiness.expect("it waits").targets[0];
     assert_eq!(probe.body, br#"{"p":"Lo","n":1,"q":"Lo"}"#);
     assert_eq!(
