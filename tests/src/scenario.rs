@@ -448,6 +448,7 @@ impl Scenario {
             },
             requests,
             dataset_file: None,
+            system_prompt_file: None,
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),

@@ -213,11 +213,11 @@ pub(super) static DATASET: Schema = Schema {
         "format",
         "block_size",
         "rankings",
+        "system_prompt",
+        "system_prompt_file",
+        "prefix_prompts",
     ],
     refused: &[
-        refused("system_prompt", NEVER),
-        refused("system_prompt_file", NEVER),
-        refused("prefix_prompts", EMPTY),
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
@@ -233,6 +233,20 @@ pub(super) static DATASET: Schema = Schema {
         refused("ignore_trace_delays", OFF),
         refused("use_think_time_only", OFF),
         refused("inter_turn_delay_cap_seconds", NEVER),
+        refused("max_idle_gap_cap_seconds", NEVER),
+        refused("trace_idle_gap_cap_seconds", NEVER),
+        refused("trace_session_sample_ratio", NEVER),
+        refused("replay_speedup", NEVER),
+        refused("open_loop_replay", NEVER),
+        refused("open_loop_strict", OFF),
+        refused("omit_kv_hints", OFF),
+        refused("force_min_tokens", OFF),
+        refused("max_context_length", NEVER),
+        refused("weka_nested_timestamp_basis", NEVER),
+        refused("hf_mooncake_dataset", NEVER),
+        refused("hf_mooncake_split", NEVER),
+        refused("hf_weka_dataset", NEVER),
+        refused("mooncake_trace_to_hf_mapping", EMPTY),
     ],
 };
 
@@ -251,6 +265,12 @@ pub(super) static PROMPTS: Schema = Schema {
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static PREFIX_PROMPTS: Schema = Schema {
+    place: "benchmark.dataset.prefix_prompts",
+    keys: &["pool_size", "length", "shared_system_length", "user_context_length"],
+    refused: &[],
 };
 
 pub(super) static RANKINGS: Schema = Schema {
@@ -327,7 +347,7 @@ pub(super) static RAMP: Schema = Schema {
 
 pub(super) static RATE_SERIES: Schema = Schema {
     place: "benchmark.phases[].rate_series",
-    keys: &["points"],
+    keys: &["points", "path"],
     refused: &[],
 };
 
@@ -401,6 +421,9 @@ pub(super) static RUNTIME: Schema = Schema {
     refused: &[
         refused("workers", NEVER),
         refused("workers_min", NEVER),
+        refused("workers_per_pod", NEVER),
+        refused("record_processors_per_pod", NEVER),
+        refused("dataset_api_base_url", NEVER),
         refused("record_processors", NEVER),
         refused("stats_interval", NEVER),
         refused("api_port", NEVER),
@@ -427,7 +450,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 24] = [
+static ALL: [&Schema; 25] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -440,6 +463,7 @@ static ALL: [&Schema; 24] = [
     &SERVER_PROFILER,
     &DATASET,
     &PROMPTS,
+    &PREFIX_PROMPTS,
     &PHASE,
     &CANCELLATION,
     &RATE_SERIES,

@@ -10,6 +10,7 @@ mod kinds;
 mod lengths;
 mod limits;
 mod models;
+mod openings;
 mod phases;
 mod random;
 mod rates;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Distribution, Endpoint, FileOrigin,
-    Length, Model, Models, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache,
-    ScheduleWindow, SequencePair, ServerProfiler, Sla, is_credential_header, masked, masked_template, redact_url,
+    Length, Model, Models, Phase, PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint,
+    ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, SystemPrompt, is_credential_header, masked,
+    masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -196,6 +197,11 @@ fn dataset(dataset: &Dataset) -> Value {
         }
         None => (None, None),
     };
+    let (system_prompt, system_prompt_file) = match &dataset.system_prompt {
+        Some(SystemPrompt::Text(text)) => (Some(json!(text)), None),
+        Some(SystemPrompt::File { path, .. }) => (None, Some(json!(path))),
+        None => (None, None),
+    };
     let prompts = match file {
         Some(_) => Value::Null,
         None => set_fields([
@@ -216,6 +222,7 @@ fn dataset(dataset: &Dataset) -> Value {
                     .and_then(|range| range.style)
                     .map(|style| json!(style.as_str())),
             ),
+            ("batch_size", dataset.batch_size.map(Value::from)),
         ]),
     };
     set_fields([
@@ -249,10 +256,26 @@ fn dataset(dataset: &Dataset) -> Value {
                 ])
             }),
         ),
+        ("prefix_prompts", dataset.prefix_prompts.map(prefix_prompts)),
+        ("system_prompt", system_prompt),
+        ("system_prompt_file", system_prompt_file),
         ("turns", length(&dataset.turns)),
         ("turn_delay", dataset.turn_delay.as_ref().map(distribution)),
         ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
     ])
+}
+
+fn prefix_prompts(prefix: PrefixPrompts) -> Value {
+    match prefix {
+        PrefixPrompts::Pool { size, length } => json!({ "pool_size": size, "length": length }),
+        PrefixPrompts::Messages {
+            shared_system_length,
+            user_context_length,
+        } => set_fields([
+            ("shared_system_length", shared_system_length.map(Value::from)),
+            ("user_context_length", user_context_length.map(Value::from)),
+        ]),
+    }
 }
 
 fn distribution<T: Copy + Into<f64>>(written: &Distribution<T>) -> Value {

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, ModelPlan, RequestImage, RequestImages, Target};
 use crate::config::PayloadTemplate;
-use crate::dataset::{Choice, LengthDistribution, Synthetic, Turn, Written};
+use crate::dataset::{Choice, LengthDistribution, Opening, Synthetic, Turn, Written};
 use body::{BodyTemplate, push_json};
 pub(super) use draft::Draft;
 pub use error::RenderError;
@@ -72,7 +72,9 @@ pub struct RenderInputs<'a> {
 /// # Errors
 /// The first [`RenderError`] found, before any text is made.
 pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
-    Draft::synthetic(inputs, dataset.clone()).map(Draft::render)
+    Draft::synthetic(inputs, dataset.clone())
+        .and_then(Draft::with_bodies)
+        .map(Draft::render)
 }
 
 /// The body of a request for one token, to see whether a server answers.
@@ -112,7 +114,7 @@ pub(super) fn probe_body(
         ..Turn::default()
     };
     if let Some(bodies) = Bodies::of(&inputs) {
-        let body = bodies.body(0, &turn);
+        let body = bodies.body(model, &turn);
         return body.map_err(|fault| RenderError::payload("of the readiness probe".to_owned(), 0, fault));
     }
     let mut body = Vec::new();
@@ -141,6 +143,8 @@ struct Parts<'a> {
     models: Vec<Vec<u8>>,
     /// Which of them a conversation asks for.
     choice: Choice,
+    /// What conversations begin with.
+    opening: Opening,
     /// In place of that, where the user's own template makes bodies.
     bodies: Option<Bodies<'a>>,
 }
@@ -162,6 +166,7 @@ impl<'a> Parts<'a> {
             template: BodyTemplate::new(inputs, None),
             models: inputs.models.names.iter().map(|name| json(name)).collect(),
             choice: inputs.models.choice.clone(),
+            opening: Opening::default(),
             bodies: Bodies::of(inputs),
         })
     }
@@ -184,7 +189,7 @@ impl<'a> Parts<'a> {
         let (message, has_text, requested_output_tokens) = match &self.bodies {
             Some(bodies) => {
                 let made = bodies
-                    .body(conversation, turn)
+                    .body(self.model(conversation), turn)
                     .expect("a draft is refused that has no body for a turn");
                 body.extend_from_slice(&made);
                 (0..0, bodies.have_text(), bodies.requested_output_tokens(turn))
@@ -210,6 +215,11 @@ impl<'a> Parts<'a> {
             delay: turn.delay,
             timestamp: turn.timestamp,
         }
+    }
+
+    /// The model that a conversation asks for.
+    fn model(&self, conversation: u32) -> &'a str {
+        &self.inputs.models.names[self.choice.of(conversation)]
     }
 
     /// The bytes around an answer of this API, in the messages of a later turn.

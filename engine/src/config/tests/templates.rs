@@ -203,6 +203,15 @@ fn a_dataset_may_have_queries_but_no_second_turn() {
             "{found:?}"
         );
     }
+    for more in ["prompts: {batch_size: 2}", "prefix_prompts: {pool_size: 2, length: 3}"] {
+        let found = mistakes(&text(&format!("{more}, rankings: {{passages: 2}}")));
+        assert!(matches!(&found[..], [_]), "{more}: {found:?}");
+    }
+    let found = mistakes(&text("system_prompt: be brief"));
+    assert!(
+        matches!(&found[..], [mistake] if mistake.contains("no place for messages of the system")),
+        "{found:?}"
+    );
     let pairs = "prompts: {sequence_distribution: [{isl: 4, osl: 2, probability: 100}]}";
     let found = mistakes(&text(&format!("{pairs}, rankings: {{passages: 2}}")));
     assert!(

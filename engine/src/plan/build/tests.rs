@@ -4,6 +4,7 @@ mod checks;
 mod datasets;
 mod lengths;
 mod models;
+mod phases;
 mod slices;
 mod telemetry;
 mod templates;

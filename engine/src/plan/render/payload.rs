@@ -32,17 +32,12 @@ impl<'a> Bodies<'a> {
         turn.output_tokens.filter(|_| asks)
     }
 
-    /// The body of a turn of the conversation with this number, with the keys of the user's own behind those of the template.
+    /// The body of a turn that asks for this model, with the keys of the user's own behind those of the template.
     ///
     /// # Errors
     /// There is none for this turn, and why.
-    pub(super) fn body(&self, conversation: u32, turn: &Turn<'_>) -> Result<Vec<u8>, PayloadFault> {
-        let RenderInputs {
-            models,
-            streaming,
-            extra,
-            ..
-        } = *self.inputs;
+    pub(super) fn body(&self, model: &str, turn: &Turn<'_>) -> Result<Vec<u8>, PayloadFault> {
+        let RenderInputs { streaming, extra, .. } = *self.inputs;
         let all: Vec<&str> = texts(turn).collect();
         // A turn of several texts is a query and its passages, if it is anything like that.
         let ranked = passages(turn);
@@ -59,7 +54,7 @@ impl<'a> Bodies<'a> {
             queries: query.into_iter().collect(),
             passage: ranked.first().map(String::as_str),
             passages: ranked.iter().map(String::as_str).collect(),
-            model: &models.names[models.choice.of(conversation)],
+            model,
             max_tokens: turn.output_tokens,
             stream: streaming,
             role: "user",

@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::dataset::{Conversation, FileConversations, FileFormat, FileOptions, SyntheticRankings, read_records};
+use crate::dataset::{
+    Conversation, FileConversations, FileFormat, FileOptions, Opening, SyntheticRankings, read_records,
+};
 use crate::plan::IdBlock;
 
 mod drafts;
 mod heads;
 mod kinds;
+mod openings;
 mod turns;
 
 fn target() -> Target {

@@ -1,8 +1,8 @@
 //! Keys of `benchmark` but those of phases.
 
 use super::super::super::schema::{
-    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
-    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
+    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -286,6 +286,40 @@ pub(super) const IN_DATASET: &[Key] = &[
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
     ),
+    (
+        "system_prompt",
+        Text,
+        "What the system says in front of every conversation.",
+    ),
+    (
+        "system_prompt_file",
+        Text,
+        "A text file that says it. A relative path starts at the current directory.",
+    ),
+    (
+        "prefix_prompts",
+        Section(&PREFIX_PROMPTS),
+        "What synthetic conversations share: beginnings from a pool, or messages in front of them.",
+    ),
+];
+
+pub(super) const IN_PREFIX_PROMPTS: &[Key] = &[
+    (
+        "pool_size",
+        Whole(1),
+        "Different texts, of which each conversation begins with one. With length.",
+    ),
+    ("length", Whole(1), "Tokens of each text of the pool."),
+    (
+        "shared_system_length",
+        Whole(1),
+        "Tokens of a system message that all conversations have.",
+    ),
+    (
+        "user_context_length",
+        Whole(1),
+        "Tokens of a message in front of the first turn, of which each conversation has its own.",
+    ),
 ];
 
 pub(super) const IN_PROMPTS: &[Key] = &[
@@ -299,7 +333,7 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         TOKENS,
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
-    ("batch_size", Whole(1), "Prompts of a request; 1."),
+    ("batch_size", Whole(1), "Prompts of a request; 1 by default."),
     (
         "sequence_distribution",
         PAIRS,

@@ -79,6 +79,42 @@ fn a_body_asks_for_the_model_of_its_conversation() {
 }
 
 #[test]
+fn a_pool_asks_each_model_and_prompts_have_their_beginnings() {
+    let text = "random_seed: 3\nbenchmark:\n  models: [a, b]\n  dataset: {type: file, format: random_pool, entries: 4, records: [{text: x}, {text: y}]}\n  \
+                endpoint: {url: h, template: {body: '{\"m\": {{ model|tojson }}, \"p\": {{ text|tojson }}}'}}\n\
+                \x20 phases: {type: concurrency, requests: 4}\n";
+    let asked: Vec<Value> = bodies(&plan_of(text))
+        .into_iter()
+        .map(|body| body["m"].clone())
+        .collect();
+    assert_eq!(asked, ["a", "b", "a", "b"]);
+
+    let endpoint = "    template: {body: '{\"p\": {{ text|tojson }}, \"n\": {{ texts|length }}}'}\n";
+    let plain = made(endpoint, "entries: 2, isl: 4");
+    let begun = made(
+        endpoint,
+        "entries: 2, isl: 4, prefix_prompts: {pool_size: 1, length: 3}",
+    );
+    for (plain, begun) in plain.iter().zip(&begun) {
+        let [plain, begun] = [plain, begun].map(|body| body["p"].as_str().expect("a text"));
+        assert!(
+            begun.ends_with(plain) && begun.split(' ').count() == 7,
+            "{begun} and {plain}"
+        );
+    }
+    let several = made(endpoint, "entries: 1, prompts: {isl: 4, batch_size: 3}");
+    assert_eq!(several[0]["n"], 3);
+    let text = mistake(
+        "    template: {body: '{}'}\n",
+        "entries: 1, prefix_prompts: {pool_size: 1, length: 3}",
+    );
+    assert!(
+        text.contains("dataset.prefix_prompts: the template") && text.contains("{{ text|tojson }}"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_own_path_is_appended() {
     let plan = with("    path: /v9\n    template: {body: '{}'}\n", "entries: 1").expect("a plan");
     assert_eq!(plan.endpoint.targets[0].url, "http://h/custom/v9");
