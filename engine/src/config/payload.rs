@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use super::decode::{Field, Section};
 use super::diagnostic::{quote, visible};
 use super::jinja::{Bounded, Fault, GLOBALS, fault, offset_of};
-use super::schema::{TEMPLATE, nearest};
+use super::schema::{Schema, nearest};
 use super::tree::{Position, Scalar, Style, place_in};
 use crate::http::Extractor;
 
@@ -60,6 +60,12 @@ const REFUSED: [&str; 7] = [
     "audios_by_name",
     "videos_by_name",
 ];
+
+pub(super) static TEMPLATE: Schema = Schema {
+    place: "benchmark.endpoint.template",
+    keys: &["body", "response_field"],
+    refused: &[],
+};
 
 /// The section, as written.
 #[derive(Debug, Clone, PartialEq)]

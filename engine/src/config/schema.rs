@@ -3,6 +3,7 @@
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
@@ -174,12 +175,6 @@ pub(super) static ENDPOINT: Schema = Schema {
         refused("auth_type", NEVER),
         refused("sagemaker", NEVER),
     ],
-};
-
-pub(super) static TEMPLATE: Schema = Schema {
-    place: "benchmark.endpoint.template",
-    keys: &["body", "response_field"],
-    refused: &[],
 };
 
 pub(super) static RESET_KV_CACHE: Schema = Schema {
