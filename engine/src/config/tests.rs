@@ -18,6 +18,7 @@ mod sections;
 mod slos;
 mod sweep;
 mod telemetry;
+mod templates;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -34,7 +34,7 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
         EndpointType::ALL
             .into_iter()
             .find(is_named)
-            .is_some_and(EndpointType::ranks)
+            .is_some_and(|kind| kind.ranks() || (kind == EndpointType::Template && has_rankings(flags)))
     });
     // Pairs bring both lengths.
     let dataset = if ranks || flags.has("input-file") || flags.has("seq-dist") {
@@ -58,6 +58,11 @@ fn entries(flags: &Flags) -> i128 {
     let counts = asked.into_iter().flat_map(|given| given.word().split(','));
     let largest = counts.filter_map(|word| number(word.trim()).ok()?.integer).max();
     largest.unwrap_or(ENTRIES).clamp(ENTRIES, ENTRIES_MAX)
+}
+
+/// Whether prompts are queries with passages, for a type that may have either.
+fn has_rankings(flags: &Flags) -> bool {
+    flags.iter().any(|given| given.flag.name.starts_with("rankings-"))
 }
 
 fn text(text: &str) -> Rc<Node> {
