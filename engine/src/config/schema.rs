@@ -385,13 +385,21 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records", "raw", "trace", "slice_duration"],
+    keys: &[
+        "dir",
+        "prefix",
+        "summary",
+        "records",
+        "raw",
+        "export_outputs_json",
+        "trace",
+        "slice_duration",
+    ],
     refused: &[
         refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
         refused("plot_required", OFF),
-        refused("export_outputs_json", OFF),
     ],
 };
 

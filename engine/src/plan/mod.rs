@@ -280,6 +280,8 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// Whether requests and answers are written byte by byte. Only with `records`.
     pub raw: bool,
+    /// Whether `outputs.json` has the texts of answers. Only with `records`.
+    pub outputs: bool,
     /// Whether each line says how its request went over the wire. Only with `records`.
     pub trace: bool,
     /// `artifacts.prefix`: replaces the base name of exports.

@@ -171,7 +171,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             tls: host.tls.clone(),
             kind: plan.endpoint.kind,
             wanted: Wanted {
-                bodies: plan.artifacts.raw,
+                bodies: plan.artifacts.raw || plan.artifacts.outputs,
                 heads: plan.artifacts.trace,
             },
             streaming: plan.endpoint.streaming,

@@ -375,6 +375,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             slice_duration_s: None,
             slice_at: None,
             raw: None,
+            export_outputs_json: None,
             trace: None,
         }
     );
@@ -392,6 +393,11 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         (
             "records: false, raw: true",
             "requests and answers are kept with the records",
+        ),
+        ("export_outputs_json: raw", "true or false"),
+        (
+            "records: false, export_outputs_json: true",
+            "texts of answers are kept with the records",
         ),
         ("trace: 1.5", "true or false"),
         (
