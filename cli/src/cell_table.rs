@@ -54,18 +54,25 @@ impl CellTable {
         header + &line
     }
 
-    /// The whole table, with the cells that did not run.
-    pub(crate) fn all(&self) -> String {
+    /// The whole table, with the cells that did not run; `not_needed` of them were not to.
+    pub(crate) fn all(&self, not_needed: &[usize]) -> String {
         let mut text = self.header();
         for (index, _) in self.names.iter().enumerate() {
             match self.rows.iter().find(|row| row.index == index) {
                 Some(row) => text.push_str(&self.line(row)),
-                None => text.push_str(&self.line(&CellRow {
-                    index,
-                    status: "not run".into(),
-                    figures: [None; FIGURES.len()],
-                    reason: None,
-                })),
+                None => text.push_str(
+                    &self.line(&CellRow {
+                        index,
+                        status: if not_needed.contains(&index) {
+                            "not needed"
+                        } else {
+                            "not run"
+                        }
+                        .into(),
+                        figures: [None; FIGURES.len()],
+                        reason: None,
+                    }),
+                ),
             }
         }
         text
@@ -154,12 +161,13 @@ mod tests {
     fn cells_that_did_not_run_are_in_the_whole_table() {
         let mut table = CellTable::new(["a", "b"].into_iter());
         table.add(row(0, "interrupted", None));
-        let all = table.all();
+        let all = table.all(&[]);
         assert_eq!(all.lines().count(), 3);
         assert!(
             all.lines().nth(2).is_some_and(|line| line.contains("b     not run")),
             "{all}"
         );
+        assert!(table.all(&[1]).contains("b     not needed"));
     }
 
     #[test]

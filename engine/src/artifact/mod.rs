@@ -33,6 +33,7 @@ mod request_headers;
 mod shared;
 mod telemetry;
 mod timeslices;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -48,10 +49,11 @@ pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
 pub use raw::{OutputEntries, RawLines};
 pub use shared::{
-    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, cells_in, check,
-    clear, is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
+    AGGREGATE, COLLATED, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL,
+    cells_in, check, clear, is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
+pub use values::read_values;
 
 use crate::id::PhaseId;
 use crate::plan::{Plan, SeedChoice};

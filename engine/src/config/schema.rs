@@ -84,9 +84,16 @@ pub(super) static MULTI_RUN: Schema = Schema {
         "set_consistent_seed",
         "vary_seed_per_trial",
         "disable_warmup_after_first",
+        "convergence",
         "failure_policy",
     ],
-    refused: &[refused("convergence", NEVER)],
+    refused: &[],
+};
+
+pub(super) static CONVERGENCE: Schema = Schema {
+    place: "multi_run.convergence",
+    keys: &["metric", "stat", "mode", "threshold", "min_runs"],
+    refused: &[],
 };
 
 pub(super) static BENCHMARK: Schema = Schema {
@@ -435,12 +442,13 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 24] = [
+static ALL: [&Schema; 25] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
     &FAILURE_POLICY,
     &MULTI_RUN,
+    &CONVERGENCE,
     &BENCHMARK,
     &MODELS,
     &ENDPOINT,

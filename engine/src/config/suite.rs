@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use super::convergence;
 use super::decode::{Field, Section};
 use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
 use super::flags::{COMMAND_LINE, Flags, Overlaid, credentials, document};
@@ -292,6 +293,9 @@ pub(super) fn read(
     let count = drafts.len();
     let sweep_path = swept.as_ref().map(|field| field.path.as_str());
     reader.reports.hand_over(count, sweep_path.is_some(), sink);
+    if let (Some(rule), Some(section)) = (&multi_run.convergence, envelope.field("multi_run")) {
+        convergence::check(rule, &section, &variations);
+    }
     let is_whole = variations.len() == count;
     is_whole.then(|| Suite {
         variations,

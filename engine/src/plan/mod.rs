@@ -25,8 +25,8 @@ mod telemetry;
 mod yaml;
 
 pub use crate::config::{
-    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
-    Secrets, Slo,
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, NOT_IN_LINES, Needs,
+    RUN_METRICS, ReadinessMode, SLO_METRICS, Secrets, Slo,
 };
 pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
 pub use crate::dataset::{Choice, Sampler, Sampling};

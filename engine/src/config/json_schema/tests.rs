@@ -236,7 +236,8 @@ fn bases() -> Vec<Value> {
     let scenarios = json!({"type": "scenarios", "runs": [{"name": "a", "benchmark": {"profiling": {"grace_period": 7}}, "values": {"profiling.duration": 3},
                            "variables": {"x": 1}}]});
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
-                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}});
+                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}, "convergence": {"metric": "request_latency",
+                      "stat": "p99", "mode": "cv", "threshold": 0.2, "min_runs": 2}});
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
