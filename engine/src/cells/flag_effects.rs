@@ -82,6 +82,7 @@ const VALUES: &[(&str, &str)] = &[
     ("convergence-mode", "cv"),
     ("convergence-threshold", "0.2"),
     ("sweep-type", "zip"),
+    ("variant", "a:isl=5 b:osl=6"),
     ("parameter-sweep-mode", "independent"),
     ("warmup-arrival-pattern", "constant"),
     ("num-profile-runs", "3"),

@@ -21,6 +21,7 @@ mod server;
 mod sweeps;
 mod table;
 mod telemetry;
+mod variants;
 mod warmup;
 mod words;
 

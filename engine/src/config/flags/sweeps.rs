@@ -107,6 +107,18 @@ pub(super) static FLAGS: &[Flag] = &[
         Rule("cooldown_seconds"),
         "Pause between variations [default: 0]",
     ),
+    Flag::values(
+        "variant",
+        "VARIANT",
+        Sweep,
+        Special,
+        "One variation, as '[name:] key=value, key=value' with flags for keys; give two or more",
+    )
+    .aka(&["sweep-variant"])
+    .more(
+        "As in --variant 'short: isl=128, concurrency=64' --variant 'long: isl=8000, concurrency=4'. Keys are flags of load, warmup, data set and sessions, model \
+         and streaming, without their dashes; - and _ are the same. No lists of values beside it, and no sweep of a config file.",
+    ),
     Flag::switch(
         "no-sweep-table",
         Sweep,
@@ -150,7 +162,7 @@ impl Overlay<'_> {
         if let Some(kind) = kind.filter(|kind| !matches!(kind.word(), "grid" | "zip")) {
             return self.refuse_word(kind, "grid, zip");
         }
-        if self.lists.is_empty() && written.is_none() {
+        if self.lists.is_empty() && written.is_none() && self.get("variant").is_none() {
             for given in self
                 .flags
                 .iter()
