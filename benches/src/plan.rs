@@ -108,6 +108,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         },
         requests: images,
         dataset_file: None,
+        system_prompt_file: None,
         phases,
         readiness: None,
         hooks: HookPlan::default(),

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringload_engine::plan::PhaseKind;
+use ringload_engine::plan::{PhaseKind, ends_drains_by_silence};
 pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
@@ -15,7 +15,7 @@ use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
-pub(crate) use ringload_engine::artifact::JOURNAL;
+pub(crate) use ringload_engine::artifact::{JOURNAL, PROFILE_RUNS};
 pub(crate) use ringload_engine::cells::{
     Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
@@ -99,6 +99,16 @@ pub(crate) enum Work {
     Run(Box<Plan>),
     /// A sweep, or several runs of the same.
     Cells(Box<Cells>),
+}
+
+impl Work {
+    /// Whether it matters how long a request may be silent while its phase drains.
+    pub(crate) fn ends_drains_by_silence(&self) -> bool {
+        match self {
+            Self::Run(plan) => ends_drains_by_silence(&plan.phases),
+            Self::Cells(cells) => cells.ends_drains_by_silence(),
+        }
+    }
 }
 
 /// Work that was checked as [`resolve`] does and is not ready to start: no request is made.
@@ -223,8 +233,8 @@ fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions
     Ok((suite, options))
 }
 
-/// A cell that has ended, as its line of the table.
-pub(crate) fn cell_row(report: &CellReport) -> CellRow {
+/// A cell that has ended, as its line of the table; `outcome` if it ran now.
+pub(crate) fn cell_row(report: &CellReport, outcome: Option<&RunOutcome>) -> CellRow {
     let figure = |tag: &str, statistic: &str| report.metrics.get(tag)?.get(statistic)?.as_f64();
     let (status, reason) = match &report.end {
         CellEnd::Succeeded if report.is_earlier => ("kept", None),
@@ -240,8 +250,10 @@ pub(crate) fn cell_row(report: &CellReport) -> CellRow {
             figure("time_to_first_token", "p99"),
             figure("request_latency", "p99"),
             figure("output_token_throughput", "avg"),
+            figure("goodput", "avg"),
         ],
         reason,
+        searches: outcome.map_or_else(Vec::new, |outcome| outcome.searches.clone()),
     }
 }
 

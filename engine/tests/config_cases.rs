@@ -79,7 +79,16 @@ fn assert_same_verdict(checked: &Result<Outline, Diagnostics>, built: &Result<Pl
 }
 
 /// Parts of the format that work as a whole: an accepted case of theirs is accepted here too.
-const WHOLE: [&str; 6] = ["/adaptive_", "/sweep_", "/jinja_", "/multi_run_", "/models_", "/model_"];
+const WHOLE: [&str; 8] = [
+    "/adaptive_",
+    "/sweep_",
+    "/jinja_",
+    "/multi_run_",
+    "/models_",
+    "/model_",
+    "/dataset_distributions",
+    "/dataset_sequence_distribution",
+];
 
 #[test]
 fn every_case_gets_its_verdict() {
@@ -207,6 +216,14 @@ fn a_refused_case_is_refused_for_its_own_reason() {
         ),
         ("valid/hook_path_space.yaml", "found `/a b`"),
         ("invalid/empty_file.yaml", "empty document"),
+        (
+            "invalid/dataset_lognormal_median.yaml",
+            "found 9; allowed: a number above 0 and up to the mean, 5",
+        ),
+        (
+            "invalid/dataset_seqdist_sum.yaml",
+            "found probabilities that sum up to 50; allowed: 100",
+        ),
         ("invalid/user_centric_single_turn_file.yaml", "write format: multi_turn"),
         ("invalid/jinja_undefined.yaml", "`nope` has no value"),
         (
@@ -237,9 +254,71 @@ fn a_refused_case_is_refused_for_its_own_reason() {
 }
 
 #[test]
+fn mistakes_of_files_are_told_without_flags_and_types() {
+    let mut read = 0;
+    for Case { file, .. } in cases() {
+        let Err(mistakes) = resolve(&cases_directory().join(&file)) else {
+            continue;
+        };
+        for mistake in mistakes.iter() {
+            read += 1;
+            let flag = mistake.message.split_whitespace().find(|word| {
+                word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '-'))
+                    .starts_with("--")
+            });
+            assert_eq!(flag, None, "{file}: {mistake:?}");
+            for name in [
+                "Option<",
+                "Vec<",
+                "u32",
+                "u64",
+                "f64",
+                "usize",
+                "PhaseType",
+                "Config {",
+                "benchmark::",
+                "Error(",
+            ] {
+                assert!(!mistake.message.contains(name), "{file}: {mistake:?}");
+            }
+        }
+    }
+    assert!(read > 150, "only {read} messages");
+}
+
+#[test]
 fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
     let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(plan.slos.len(), 3);
+}
+
+#[test]
+fn cases_about_lengths_mean_what_they_say() {
+    let plan = |name: &str| {
+        resolve(&cases_directory().join(format!("valid/{name}.yaml"))).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    };
+    let distributions = plan("dataset_distributions");
+    for image in &*distributions.requests.entries {
+        assert_eq!(image.requested_output_tokens, Some(8));
+        assert!(image.delay.as_millis_f64() <= 500.0 && (image.turn > 0) == (image.delay.as_millis_f64() > 0.0));
+    }
+    let conversations = &distributions.requests.conversations;
+    assert_eq!(conversations.count(), 4);
+    assert!((0..4).all(|at| [1, 3].contains(&conversations.turns(at))));
+    let pairs = plan("dataset_sequence_distribution");
+    let entries = &pairs.requests.entries;
+    assert_eq!(entries.len(), 100);
+    let is_long = |image: &ringload_engine::plan::RequestImage| image.requested_output_tokens == Some(16);
+    let long = entries.iter().filter(|image| is_long(image)).count();
+    assert!((20..60).contains(&long), "{long} of 100");
+    for image in &**entries {
+        let tokens = image.input_tokens.expect("a length");
+        assert!(if is_long(image) {
+            tokens.abs_diff(32) < 20
+        } else {
+            tokens == 16
+        });
+    }
 }
 
 #[test]
@@ -258,6 +337,33 @@ fn cases_about_models_ask_for_all_of_them() {
     assert_eq!(asked("models_scalar"), ["mock-a"; 4]);
     let weighted = asked("models_advanced_weighted");
     assert!(weighted.iter().all(|model| model == "mock-a" || model == "mock-b"));
+}
+
+#[test]
+fn cases_about_beginnings_mean_what_they_say() {
+    let bodies = |name: &str| -> Vec<serde_json::Value> {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let body = |body: &[u8]| serde_json::from_slice(body).expect("a body of JSON");
+        plan.requests.entries.iter().map(|image| body(image.body())).collect()
+    };
+    let words = |message: &serde_json::Value| -> (String, usize) {
+        let text = |key: &str| message[key].as_str().expect("a text").to_owned();
+        (text("role"), text("content").split(' ').count())
+    };
+    for body in bodies("dataset_shared_system") {
+        let messages: Vec<(String, usize)> = body["messages"].as_array().expect("a list").iter().map(words).collect();
+        let expected = [("system", 8), ("user", 4), ("user", 16)].map(|(role, words)| (role.to_owned(), words));
+        assert_eq!(messages, expected);
+    }
+    let mut beginnings: BTreeMap<String, u32> = BTreeMap::new();
+    for body in bodies("dataset_prefix_pool") {
+        let text = body["messages"][0]["content"].as_str().expect("a text");
+        let words: Vec<&str> = text.split(' ').collect();
+        assert_eq!(words.len(), 4 + 16);
+        *beginnings.entry(words[..4].join(" ")).or_default() += 1;
+    }
+    assert_eq!(beginnings.len(), 2, "{beginnings:?}");
 }
 
 #[test]

@@ -190,11 +190,7 @@ impl Scenario {
     /// Time between the return of a turn and the next one.
     #[must_use]
     pub fn turn_delay(mut self, delay: Duration) -> Self {
-        self.turn_delay = DelayDistribution {
-            mean_ms: delay.as_secs_f64() * 1e3,
-            stddev_ms: 0.0,
-            ratio: 1.0,
-        };
+        self.turn_delay = DelayDistribution::fixed(delay.as_secs_f64() * 1e3);
         self
     }
 
@@ -422,9 +418,9 @@ impl Scenario {
             extra: &Map::new(),
         };
         let dataset = Synthetic {
-            turns: self.turns,
-            turn_delay: self.turn_delay,
-            ..Synthetic::of_single_turns(self.entries, self.isl, self.osl, self.seed)
+            turns: self.turns.clone(),
+            turn_delay: self.turn_delay.clone(),
+            ..Synthetic::of_single_turns(self.entries, self.isl.clone(), self.osl.clone(), self.seed)
         };
         let readiness = self.readiness.map(|(mode, timeout, interval)| ReadinessPlan {
             timeout: nanos(timeout),
@@ -450,6 +446,7 @@ impl Scenario {
             },
             requests,
             dataset_file: None,
+            system_prompt_file: None,
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),

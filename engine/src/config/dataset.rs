@@ -2,8 +2,11 @@
 
 use super::dataset_file::{self, FileDataset};
 use super::decode::{Bounds, Field, Section};
+use super::distribution::{Delay, Length, delay, length};
 use super::endpoint_type::EndpointType;
-use super::schema::{DATASET, LENGTH, PROMPTS, RANKINGS};
+use super::prefix::{self, PrefixPrompts, SystemPrompt};
+use super::schema::{DATASET, PROMPTS, RANKINGS};
+use super::sequence_lengths::{self, RangeRatio, SequencePair};
 use super::tree::{Position, Value};
 
 /// Where prompts come from.
@@ -21,6 +24,12 @@ pub struct Dataset {
     pub isl: Option<Length>,
     /// Tokens that a request asks for; of a file, where it does not say.
     pub osl: Option<Length>,
+    /// Prompts of a request.
+    pub batch_size: Option<u32>,
+    /// Lengths that are drawn together, in place of both.
+    pub sequence_distribution: Option<Box<[SequencePair]>>,
+    /// How far lengths lie from both, which are fixed then.
+    pub range: Option<RangeRatio>,
     /// Turns of a conversation.
     pub turns: Option<Length>,
     /// Time between the return of a turn and the next one.
@@ -33,10 +42,14 @@ pub struct Dataset {
     pub sampling: Option<Sampling>,
     /// The queries and passages of types that rank.
     pub rankings: Rankings,
+    /// What conversations begin with.
+    pub prefix_prompts: Option<PrefixPrompts>,
+    /// What the system says.
+    pub system_prompt: Option<SystemPrompt>,
 }
 
 /// What synthetic requests for ranks are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rankings {
     /// Passages of a request.
     pub passages: Option<Length>,
@@ -69,37 +82,16 @@ impl Sampling {
     }
 }
 
-/// A distribution of counts: of tokens, or of turns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Length {
-    /// Always the same.
-    Fixed(u32),
-    /// Normal, rounded up, at least 1.
-    Normal {
-        /// Mean of the counts.
-        mean: f64,
-        /// Standard deviation of the counts; none is 0.
-        stddev: Option<f64>,
-    },
-}
-
-/// A normal distribution of delays, cut at zero. Without deviation all are the mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Delay {
-    /// Mean in milliseconds.
-    pub mean_ms: f64,
-    /// Standard deviation in milliseconds.
-    pub stddev_ms: f64,
-}
-
 /// Longest prompt or answer, in tokens: beyond every context window, and below what would exhaust memory by a slip of the hand.
-const MAX_TOKENS: u32 = 10_000_000;
+pub(super) const MAX_TOKENS: u32 = 10_000_000;
 /// Most turns of a conversation.
 const MAX_TURNS: u32 = 10_000;
 /// Most passages of a request.
 const MAX_PASSAGES: u32 = 10_000;
+/// Most prompts of a request.
+const MAX_BATCH: u32 = 10_000;
 /// Most entries of a dataset.
-const MAX_ENTRIES: u32 = 10_000_000;
+pub(super) const MAX_ENTRIES: u32 = 10_000_000;
 
 /// `kind` is what requests speak, if the endpoint could be read.
 pub(super) fn decode(benchmark: &Section<'_>, kind: Option<EndpointType>) -> Option<Dataset> {
@@ -148,7 +140,15 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
     };
     let file = match kind {
         Some(Kind::File) => {
-            for key in ["isl", "prompts", "rankings", "turns", "turn_delay", "turn_delay_ratio"] {
+            for key in [
+                "isl",
+                "prompts",
+                "prefix_prompts",
+                "rankings",
+                "turns",
+                "turn_delay",
+                "turn_delay_ratio",
+            ] {
                 if section.field(key).is_some() {
                     section.report(
                         key,
@@ -172,25 +172,37 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
         }
     };
     let prompts = section.field("prompts").and_then(|field| field.section(&PROMPTS));
-    if let Some(batch) = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"))
-        && batch.integer::<u32>(1, u32::MAX.into()).is_some_and(|size| size != 1)
+    let batch = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"));
+    let batch_size = batch.as_ref().and_then(|field| field.integer(1, MAX_BATCH.into()));
+    if let (Some(batch), Some(endpoint), Some(2..)) = (batch, endpoint, batch_size)
+        && endpoint.ranks()
     {
-        batch.refuse("several prompts in one request", "allowed: 1");
+        batch.report(format!(
+            "requests to an endpoint of type {} have one query; remove it, and set `rankings.passages` for more passages",
+            endpoint.as_str()
+        ));
     }
     let isl = tokens(&section, prompts.as_ref(), "isl");
     let osl = tokens(&section, prompts.as_ref(), "osl");
+    let sequence_distribution = prompts
+        .as_ref()
+        .and_then(|prompts| sequence_lengths::pairs(&section, prompts));
+    let range = prompts
+        .as_ref()
+        .and_then(|prompts| sequence_lengths::range(&section, prompts, isl.as_ref(), osl.as_ref()));
     let turns = section.field("turns").and_then(|field| turns(&field));
     let rankings = section.field("rankings").and_then(|field| rankings(&field));
     if let Some(endpoint) = endpoint {
         suits(
             &section,
+            prompts.as_ref(),
             endpoint,
-            turns,
-            osl,
+            turns.as_ref(),
             isl.is_some() && file.is_none(),
-            rankings,
+            rankings.as_ref(),
         );
     }
+    let (prefix_prompts, system_prompt) = prefix::decode(&section, endpoint);
     Some(Dataset {
         at: section.start,
         name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
@@ -201,6 +213,9 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
         isl,
         osl,
+        batch_size,
+        sequence_distribution,
+        range,
         turns,
         turn_delay: section.field("turn_delay").and_then(|field| delay(&field)),
         turn_delay_ratio: section
@@ -210,6 +225,8 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .field("random_seed")
             .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
         rankings: rankings.unwrap_or_default(),
+        prefix_prompts,
+        system_prompt,
     })
 }
 
@@ -226,18 +243,14 @@ fn rankings(field: &Field<'_>) -> Option<Rankings> {
 /// Reports what requests of this type cannot be made of, and says what has no effect on them.
 fn suits(
     section: &Section<'_>,
+    prompts: Option<&Section<'_>>,
     endpoint: EndpointType,
-    turns: Option<Length>,
-    osl: Option<Length>,
+    turns: Option<&Length>,
     has_isl: bool,
-    rankings: Option<Rankings>,
+    rankings: Option<&Rankings>,
 ) {
     let kind = endpoint.as_str();
-    let several = |turns: Length| match turns {
-        Length::Fixed(turns) => turns > 1,
-        Length::Normal { mean, stddev } => mean > 1.0 || stddev.is_some_and(|stddev| stddev > 0.0),
-    };
-    if !endpoint.carries_history() && turns.is_some_and(several) {
+    if !endpoint.carries_history() && turns.is_some_and(Length::may_exceed_one) {
         section.report(
             "turns",
             format!(
@@ -261,11 +274,26 @@ fn suits(
             "`query_tokens` and `isl` say the same: the length of the query; keep one",
         );
     }
-    if !endpoint.makes_tokens() && osl.is_some() {
-        section.warn(
-            "osl",
-            &format!("this has no effect with an endpoint of type {kind}: its answers are not made of tokens"),
-        );
+    for key in ["sequence_distribution", "random_range_ratio"] {
+        if let Some(prompts) = prompts.filter(|prompts| endpoint.ranks() && prompts.field(key).is_some()) {
+            prompts.report(
+                key,
+                format!(
+                    "lengths of prompts and answers have no meaning for an endpoint of type {kind}, whose requests are queries with passages; remove \
+                     it, and write their lengths under `rankings`"
+                ),
+            );
+        }
+    }
+    if endpoint.makes_tokens() {
+        return;
+    }
+    let what = format!("with an endpoint of type {kind}: its answers are not made of tokens");
+    if section.field("osl").is_some() || prompts.is_some_and(|prompts| prompts.field("osl").is_some()) {
+        section.warn("osl", &format!("this has no effect {what}"));
+    }
+    if let Some(prompts) = prompts.filter(|prompts| prompts.field("sequence_distribution").is_some()) {
+        prompts.warn("sequence_distribution", &format!("its `osl` has no effect {what}"));
     }
 }
 
@@ -303,97 +331,12 @@ fn tokens(dataset: &Section<'_>, prompts: Option<&Section<'_>>, key: &'static st
 
 fn turns(field: &Field<'_>) -> Option<Length> {
     let turns = length(field, MAX_TURNS)?;
-    if let Length::Normal { mean, .. } = turns
-        && mean < 1.0
-    {
+    let mean = turns.expected();
+    if mean < 1.0 {
         field.report(format!(
             "a mean of {mean} turns was found; allowed: at least 1, for a conversation has a turn"
         ));
         return None;
     }
     Some(turns)
-}
-
-fn length(field: &Field<'_>, max: u32) -> Option<Length> {
-    match shape(field)? {
-        Shape::Fixed(value) => value.integer(1, max.into()).map(Length::Fixed),
-        Shape::Normal { mean, stddev } => {
-            let limits = Bounds {
-                max: f64::from(max),
-                ..Bounds::NOT_NEGATIVE
-            };
-            let stddev = stddev.map(|field| field.float(limits));
-            Some(Length::Normal {
-                mean: mean?.float(limits)?,
-                stddev: match stddev {
-                    Some(stddev) => Some(stddev?),
-                    None => None,
-                },
-            })
-        }
-    }
-}
-
-fn delay(field: &Field<'_>) -> Option<Delay> {
-    let (mean, stddev) = match shape(field)? {
-        Shape::Fixed(value) => (Some(value), None),
-        Shape::Normal { mean, stddev } => (mean, stddev),
-    };
-    let stddev = stddev.map_or(Some(0.0), |field| field.float(Bounds::NOT_NEGATIVE));
-    Some(Delay {
-        mean_ms: mean?.float(Bounds::NOT_NEGATIVE)?,
-        stddev_ms: stddev?,
-    })
-}
-
-/// A distribution whose numbers are not read yet.
-enum Shape<'t> {
-    Fixed(Field<'t>),
-    Normal {
-        /// Missing if that was reported.
-        mean: Option<Field<'t>>,
-        stddev: Option<Field<'t>>,
-    },
-}
-
-fn shape<'t>(field: &Field<'t>) -> Option<Shape<'t>> {
-    if field.node.scalar().is_some() {
-        return Some(Shape::Fixed(field.clone()));
-    }
-    let section = field.section(&LENGTH)?;
-    let kind = section.field("type").and_then(|kind| {
-        kind.exact_word(
-            &[("fixed", "value"), ("normal", "mean")],
-            &["lognormal", "multimodal", "empirical"],
-        )
-    });
-    // A distribution with a type or key that was refused or unknown says nothing about which other keys belong.
-    let is_refused = ["peaks", "points", "median"]
-        .into_iter()
-        .any(|key| section.is_accounted_for(key));
-    if is_refused || section.has_unknown_keys || (section.has("type") && kind.is_none()) {
-        return None;
-    }
-    let is_fixed = kind.map_or(section.has("value"), |key| key == "value");
-    if is_fixed {
-        for key in ["mean", "stddev"] {
-            if section.has(key) {
-                section.report(
-                    key,
-                    format!("`{key}` has no meaning for a fixed value; remove it or `value`"),
-                );
-            }
-        }
-        return section.required("value", "it is the fixed value").map(Shape::Fixed);
-    }
-    if section.has("value") {
-        section.report(
-            "value",
-            "`value` has no meaning for a normal distribution; remove it or set type: fixed",
-        );
-    }
-    Some(Shape::Normal {
-        mean: section.required("mean", "write a number, {value: N} or {mean: M, stddev: S}"),
-        stddev: section.field("stddev"),
-    })
 }

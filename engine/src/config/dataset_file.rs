@@ -14,6 +14,8 @@ pub struct FileDataset {
     pub origin: FileOrigin,
     /// What a record looks like.
     pub format: Option<FileFormat>,
+    /// Where that is written; if nowhere, what it would say something of.
+    pub format_at: Position,
     /// Tokens of a block that a trace numbers.
     pub block_size: Option<u32>,
 }
@@ -84,7 +86,9 @@ const REFUSED_FORMATS: [&str; 16] = [
 const MAX_BLOCK: u32 = 10_000_000;
 
 pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
+    let mut format_at = None;
     let format = section.field("format").map(|field| {
+        format_at = Some(field.node.start);
         let words = FileFormat::ALL.map(|format| (format.as_str(), format));
         field.word(&words, &REFUSED_FORMATS)
     });
@@ -100,9 +104,14 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         }
         field.integer(1, MAX_BLOCK.into())
     });
-    let origin = origin(section);
+    let origin = origin(section)?;
+    let origin_at = match &origin {
+        FileOrigin::Path { at, .. } => *at,
+        FileOrigin::Records(records) => records[0].0,
+    };
     Some(FileDataset {
-        origin: origin?,
+        origin,
+        format_at: format_at.unwrap_or(origin_at),
         // A mistake in either is reported and gives up; absent is fine.
         format: match format {
             Some(format) => Some(format?),

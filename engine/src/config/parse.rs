@@ -84,7 +84,8 @@ pub(super) fn parse(text: &str, environment: &Environment<'_>, sink: &Sink) -> O
                 (documents > 1).then(|| {
                     (
                         position(span.start),
-                        "found a second document; allowed: one document, so remove `---`".to_owned(),
+                        "found a second document; allowed: one; keep one of them, or give each a file of its own"
+                            .to_owned(),
                     )
                 })
             }

@@ -2,6 +2,8 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
 /// A kind of mapping in the file.
@@ -212,11 +214,11 @@ pub(super) static DATASET: Schema = Schema {
         "format",
         "block_size",
         "rankings",
+        "system_prompt",
+        "system_prompt_file",
+        "prefix_prompts",
     ],
     refused: &[
-        refused("system_prompt", NEVER),
-        refused("system_prompt_file", NEVER),
-        refused("prefix_prompts", EMPTY),
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
@@ -232,38 +234,50 @@ pub(super) static DATASET: Schema = Schema {
         refused("ignore_trace_delays", OFF),
         refused("use_think_time_only", OFF),
         refused("inter_turn_delay_cap_seconds", NEVER),
+        refused("max_idle_gap_cap_seconds", NEVER),
+        refused("trace_idle_gap_cap_seconds", NEVER),
+        refused("trace_session_sample_ratio", NEVER),
+        refused("replay_speedup", NEVER),
+        refused("open_loop_replay", NEVER),
+        refused("open_loop_strict", OFF),
+        refused("omit_kv_hints", OFF),
+        refused("force_min_tokens", OFF),
+        refused("max_context_length", NEVER),
+        refused("weka_nested_timestamp_basis", NEVER),
+        refused("hf_mooncake_dataset", NEVER),
+        refused("hf_mooncake_split", NEVER),
+        refused("hf_weka_dataset", NEVER),
+        refused("mooncake_trace_to_hf_mapping", EMPTY),
     ],
 };
 
 pub(super) static PROMPTS: Schema = Schema {
     place: "benchmark.dataset.prompts",
-    keys: &["isl", "osl", "batch_size"],
+    keys: &[
+        "isl",
+        "osl",
+        "batch_size",
+        "sequence_distribution",
+        "random_range_ratio",
+        "random_corpus_style",
+    ],
     refused: &[
         refused("block_size", NEVER),
-        refused("sequence_distribution", NEVER),
-        refused("random_range_ratio", NEVER),
-        refused("random_corpus_style", NEVER),
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static PREFIX_PROMPTS: Schema = Schema {
+    place: "benchmark.dataset.prefix_prompts",
+    keys: &["pool_size", "length", "shared_system_length", "user_context_length"],
+    refused: &[],
 };
 
 pub(super) static RANKINGS: Schema = Schema {
     place: "benchmark.dataset.rankings",
     keys: &["passages", "passage_tokens", "query_tokens"],
     refused: &[],
-};
-
-pub(super) static LENGTH: Schema = Schema {
-    place: "benchmark.dataset.prompts.isl",
-    keys: &["type", "value", "mean", "stddev"],
-    refused: &[
-        refused("median", NEVER),
-        refused("peaks", NEVER),
-        refused("points", NEVER),
-        refused("min", NEVER),
-        refused("max", NEVER),
-    ],
 };
 
 pub(super) static PHASE: Schema = Schema {
@@ -334,7 +348,7 @@ pub(super) static RAMP: Schema = Schema {
 
 pub(super) static RATE_SERIES: Schema = Schema {
     place: "benchmark.phases[].rate_series",
-    keys: &["points"],
+    keys: &["points", "path"],
     refused: &[],
 };
 
@@ -416,6 +430,9 @@ pub(super) static RUNTIME: Schema = Schema {
     refused: &[
         refused("workers", NEVER),
         refused("workers_min", NEVER),
+        refused("workers_per_pod", NEVER),
+        refused("record_processors_per_pod", NEVER),
+        refused("dataset_api_base_url", NEVER),
         refused("record_processors", NEVER),
         refused("stats_interval", NEVER),
         refused("api_port", NEVER),
@@ -442,7 +459,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 25] = [
+static ALL: [&Schema; 26] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -456,6 +473,7 @@ static ALL: [&Schema; 25] = [
     &SERVER_PROFILER,
     &DATASET,
     &PROMPTS,
+    &PREFIX_PROMPTS,
     &PHASE,
     &CANCELLATION,
     &RATE_SERIES,

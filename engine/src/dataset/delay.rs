@@ -2,54 +2,62 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::length::standard_normal;
+use super::distribution::Distribution;
 use crate::units::Nanos;
 
-/// A distribution of delays: normal, cut at zero (a negative draw is drawn again).
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// A distribution of delays.
+#[derive(Debug, Clone, PartialEq)]
 pub struct DelayDistribution {
-    /// Mean of the uncut distribution in milliseconds: finite, at least 0.
-    pub mean_ms: f64,
-    /// Standard deviation of the uncut distribution in milliseconds: finite, at least 0. With 0 every delay is the mean.
-    pub stddev_ms: f64,
+    /// Draws, in milliseconds.
+    pub delays_ms: Distribution<f64>,
     /// What every draw is multiplied with: finite, at least 0.
     pub ratio: f64,
 }
 
 impl DelayDistribution {
-    /// Draws a delay. Without deviation nothing is consumed from the stream.
-    pub(super) fn draw(&self, stream: &mut Xoshiro256PlusPlus) -> Nanos {
-        let mut delay_ms = self.mean_ms;
-        if self.stddev_ms > 0.0 {
-            // With a mean of at least 0 a draw is kept with probability 1/2 or more, so this ends soon.
-            loop {
-                delay_ms = self.mean_ms + self.stddev_ms * standard_normal(stream);
-                if delay_ms >= 0.0 {
-                    break;
-                }
-            }
+    /// Always this long.
+    pub fn fixed(delay_ms: f64) -> Self {
+        Self {
+            delays_ms: Distribution::Fixed(delay_ms),
+            ratio: 1.0,
         }
-        Nanos::from_secs_f64(delay_ms * self.ratio / 1e3)
+    }
+
+    /// Draws a delay. What has one value only consumes nothing from the stream.
+    ///
+    /// # Panics
+    /// If a parameter is invalid, see [`invalid_parameter`](Distribution::invalid_parameter).
+    pub(super) fn draw(&self, stream: &mut Xoshiro256PlusPlus) -> Nanos {
+        Nanos::from_secs_f64(self.delays_ms.draw_number(stream) * self.ratio / 1e3)
+    }
+}
+
+impl Default for DelayDistribution {
+    /// No delay.
+    fn default() -> Self {
+        Self::fixed(0.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{Clamped, Shares};
     use rand_xoshiro::rand_core::SeedableRng;
 
     #[test]
     fn a_delay_is_the_mean_or_varies_around_it_and_is_scaled() {
         let mut stream = Xoshiro256PlusPlus::seed_from_u64(3);
         let even = DelayDistribution {
-            mean_ms: 250.0,
-            stddev_ms: 0.0,
             ratio: 0.5,
+            ..DelayDistribution::fixed(250.0)
         };
         assert_eq!(even.draw(&mut stream), Nanos::from_millis(125));
         let uneven = DelayDistribution {
-            mean_ms: 100.0,
-            stddev_ms: 20.0,
+            delays_ms: Distribution::Normal {
+                mean: 100.0,
+                stddev: 20.0,
+            },
             ratio: 2.0,
         };
         let draws: Vec<f64> = (0..10_000).map(|_| uneven.draw(&mut stream).as_millis_f64()).collect();
@@ -58,5 +66,37 @@ mod tests {
         // The standard error of the mean is 0.4 ms.
         assert!((mean - 200.0).abs() < 2.0, "mean {mean}");
         assert!((variance.sqrt() - 40.0).abs() < 1.5, "deviation {}", variance.sqrt());
+    }
+
+    #[test]
+    fn delays_have_fractions_and_keep_to_bounds() {
+        let mut stream = Xoshiro256PlusPlus::seed_from_u64(3);
+        let points = Distribution::Points(Shares::new([(1.0, 0.25), (1.0, 900.0)]));
+        let clamped = DelayDistribution {
+            delays_ms: Distribution::Clamped(Box::new(Clamped {
+                of: points,
+                min: 0.0,
+                max: 500.0,
+            })),
+            ratio: 1.0,
+        };
+        let mut draws: Vec<Nanos> = (0..100).map(|_| clamped.draw(&mut stream)).collect();
+        draws.sort_unstable();
+        draws.dedup();
+        assert_eq!(draws, [Nanos::from_micros(250), Nanos::from_millis(500)]);
+    }
+
+    #[test]
+    fn a_delay_beyond_all_time_is_the_longest_and_no_fault() {
+        let mut stream = Xoshiro256PlusPlus::seed_from_u64(3);
+        let vast = DelayDistribution {
+            delays_ms: Distribution::LogNormal {
+                mean: f64::MAX,
+                median: f64::MIN_POSITIVE,
+            },
+            ratio: f64::MAX,
+        };
+        let draws: Vec<Nanos> = (0..1000).map(|_| vast.draw(&mut stream)).collect();
+        assert!(draws.contains(&Nanos::from_secs_f64(f64::INFINITY)) && draws.contains(&Nanos::ZERO));
     }
 }

@@ -9,26 +9,34 @@ mod blocks;
 mod choice;
 mod conversation;
 mod delay;
+mod distribution;
 mod file;
-mod length;
+mod lengths;
+mod opening;
 mod rankings;
 mod sampling;
+mod shares;
 mod synthetic;
+mod text;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
 pub use choice::Choice;
 pub use conversation::{Conversation, ConversationIds, Turn, Written};
 pub use delay::DelayDistribution;
+pub use distribution::{Clamped, Distribution, LengthDistribution};
 pub use file::{
     Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, Turns, load_file,
     read_bytes, read_records, sha256,
 };
-pub use length::LengthDistribution;
+pub use lengths::{LengthPair, Lengths};
+pub use opening::Opening;
 pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
+pub use shares::Shares;
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
+pub use text::{TextError, load_text};
 pub use words::words;
 
 use sha2::{Digest, Sha256};

@@ -4,14 +4,16 @@
 //! of its own. So an entry that gets more passages keeps its first ones, and no passage is like another.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::conversation::{Conversation, Turn, Written};
-use super::length::LengthDistribution;
+use super::distribution::LengthDistribution;
+use super::lengths::Lengths;
 use super::stream_root;
 use super::synthetic::{Prompts, entry_stream};
 
 /// A dataset of synthetic requests for ranks.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticRankings {
     /// Requests, at least 1.
     pub entries: u32,
@@ -31,13 +33,22 @@ impl SyntheticRankings {
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn sizes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let mut texts = Texts::new(*self);
+        let mut texts = Texts::new(self);
         (0..self.entries).map(move |entry| {
             let query = u64::from(texts.query.size(entry).input_tokens);
             let passages = texts.passages(entry);
             let tokens = (0..passages).map(|number| u64::from(texts.passage(number).size(entry).input_tokens));
             (passages, query + tokens.sum::<u64>())
         })
+    }
+
+    /// The number of passages of every request.
+    ///
+    /// # Panics
+    /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
+    pub fn passage_counts(&self) -> impl Iterator<Item = u32> + use<> {
+        let texts = Texts::new(self);
+        (0..self.entries).map(move |entry| texts.passages(entry))
     }
 
     /// The requests, each a conversation of one turn, made one by one.
@@ -53,7 +64,7 @@ impl SyntheticRankings {
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation<'static>> + use<> {
-        let mut texts = Texts::new(*self);
+        let mut texts = Texts::new(self);
         entries.map(move |entry| {
             let passages = texts.passages(entry);
             let passages = (0..passages).map(|number| {
@@ -77,30 +88,37 @@ impl SyntheticRankings {
 }
 
 struct Texts {
-    dataset: SyntheticRankings,
+    passages: LengthDistribution,
+    passage_tokens: Arc<Lengths>,
+    seed: u64,
     query: Prompts,
     by_number: Vec<Prompts>,
     counts: u64,
 }
 
 impl Texts {
-    fn new(dataset: SyntheticRankings) -> Self {
+    fn new(dataset: &SyntheticRankings) -> Self {
         Self {
-            query: Prompts::new(dataset.query_tokens, None, dataset.seed),
+            passages: dataset.passages.clone(),
+            passage_tokens: Arc::new(Lengths::Apart {
+                isl: dataset.passage_tokens.clone(),
+                osl: None,
+            }),
+            seed: dataset.seed,
+            query: Prompts::new(dataset.query_tokens.clone(), None, dataset.seed),
             by_number: Vec::new(),
             counts: stream_root(dataset.seed, "passages"),
-            dataset,
         }
     }
 
     fn passages(&self, entry: u32) -> u32 {
-        self.dataset.passages.draw(&mut entry_stream(self.counts, entry))
+        self.passages.draw(&mut entry_stream(self.counts, entry))
     }
 
     fn passage(&mut self, number: u32) -> &Prompts {
         while self.by_number.len() <= number as usize {
             let suffix = format!(":passage {}", self.by_number.len());
-            let prompts = Prompts::with_roots(self.dataset.passage_tokens, None, self.dataset.seed, &suffix);
+            let prompts = Prompts::with_roots(Arc::clone(&self.passage_tokens), self.seed, &suffix);
             self.by_number.push(prompts);
         }
         &self.by_number[number as usize]

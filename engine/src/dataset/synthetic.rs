@@ -8,13 +8,15 @@
 //! 2,048 consecutive entries, the first two among 4,194,304, and the first three over all entries that a `u32` can number.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::conversation::{Conversation, Turn};
+use super::conversation::{Conversation, Turn, Written};
 use super::delay::DelayDistribution;
-use super::length::LengthDistribution;
+use super::distribution::LengthDistribution;
+use super::lengths::{LengthStreams, Lengths};
 use super::{stream_root, words};
 use crate::units::Nanos;
 
@@ -36,14 +38,14 @@ pub struct SizedPrompt {
 }
 
 /// A dataset of synthetic conversations.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Synthetic {
     /// Conversations, at least 1.
     pub entries: u32,
-    /// Lengths of messages.
-    pub isl: LengthDistribution,
-    /// Output lengths to ask for; `None` asks for none.
-    pub osl: Option<LengthDistribution>,
+    /// Lengths of messages and of answers.
+    pub lengths: Lengths,
+    /// Texts of a message, at least 1, each of a length of its own.
+    pub batch_size: u32,
     /// Turns of a conversation.
     pub turns: LengthDistribution,
     /// Delays before turns after the first.
@@ -57,23 +59,25 @@ impl Synthetic {
     pub fn of_single_turns(entries: u32, isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64) -> Self {
         Self {
             entries,
-            isl,
-            osl,
+            lengths: Lengths::Apart { isl, osl },
+            batch_size: 1,
             turns: LengthDistribution::Fixed(1),
             turn_delay: DelayDistribution::default(),
             seed,
         }
     }
 
-    /// The lengths of every turn of every conversation, before any text is made.
+    /// The lengths of every text of every turn of every conversation, before any text is made. All but the first text of a turn ask for nothing.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn sizes(&self) -> impl Iterator<Item = SizedPrompt> + '_ {
-        let mut prompts = TurnPrompts::new(*self);
+        let mut prompts = TurnPrompts::new(self);
         (0..self.entries).flat_map(move |entry| {
             let turns = prompts.turns(entry);
-            (0..turns).map(|turn| prompts.of(turn).size(entry)).collect::<Vec<_>>()
+            (0..turns)
+                .flat_map(|turn| prompts.sizes(entry, turn))
+                .collect::<Vec<_>>()
         })
     }
 
@@ -82,7 +86,7 @@ impl Synthetic {
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn turn_counts(&self) -> impl Iterator<Item = u32> + use<> {
-        let prompts = TurnPrompts::new(*self);
+        let prompts = TurnPrompts::new(self);
         (0..self.entries).map(move |entry| prompts.turns(entry))
     }
 
@@ -99,7 +103,7 @@ impl Synthetic {
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn conversations_in(&self, entries: Range<u32>) -> impl Iterator<Item = Conversation<'static>> + use<> {
-        let mut prompts = TurnPrompts::new(*self);
+        let mut prompts = TurnPrompts::new(self);
         entries.map(move |entry| {
             let turns = (0..prompts.turns(entry))
                 .map(|turn| prompts.turn(entry, turn))
@@ -109,56 +113,101 @@ impl Synthetic {
     }
 }
 
+/// Root of the texts behind the first in a message: the prompts of a dataset with the same settings and this seed.
+fn batch_root(seed: u64, place: u32) -> u64 {
+    stream_root(seed, &format!("text {place} of a message"))
+}
+
 /// The prompts of each turn of a dataset: those of the first turn are the prompts of the seed, and every later turn has streams of its own, so
 /// that a conversation that grows keeps its first turns.
 struct TurnPrompts {
-    dataset: Synthetic,
+    lengths: Arc<Lengths>,
+    turns: LengthDistribution,
+    turn_delay: DelayDistribution,
+    seed: u64,
     by_turn: Vec<Prompts>,
     turn_counts: u64,
     delays: u64,
+    /// Of the texts behind the first.
+    more: Vec<TurnPrompts>,
 }
 
 impl TurnPrompts {
-    fn new(dataset: Synthetic) -> Self {
+    fn new(dataset: &Synthetic) -> Self {
         Self {
+            lengths: Arc::new(dataset.lengths.clone()),
+            turns: dataset.turns.clone(),
+            turn_delay: dataset.turn_delay.clone(),
+            seed: dataset.seed,
             by_turn: Vec::new(),
             turn_counts: stream_root(dataset.seed, "turns"),
             delays: stream_root(dataset.seed, "turn delay"),
-            dataset,
+            more: (1..dataset.batch_size)
+                .map(|place| {
+                    Self::new(&Synthetic {
+                        batch_size: 1,
+                        seed: batch_root(dataset.seed, place),
+                        ..dataset.clone()
+                    })
+                })
+                .collect(),
         }
     }
 
     fn turns(&self, entry: u32) -> u32 {
-        self.dataset.turns.draw(&mut entry_stream(self.turn_counts, entry))
+        self.turns.draw(&mut entry_stream(self.turn_counts, entry))
     }
 
     fn of(&mut self, turn: u32) -> &Prompts {
-        let Synthetic { isl, osl, seed, .. } = self.dataset;
         while self.by_turn.len() <= turn as usize {
             let suffix = match self.by_turn.len() {
                 0 => String::new(),
                 later => format!(":turn {later}"),
             };
-            self.by_turn.push(Prompts::with_roots(isl, osl, seed, &suffix));
+            let prompts = Prompts::with_roots(Arc::clone(&self.lengths), self.seed, &suffix);
+            self.by_turn.push(prompts);
         }
         &self.by_turn[turn as usize]
+    }
+
+    /// The sizes of the texts of a turn.
+    fn sizes(&mut self, entry: u32, turn: u32) -> Vec<SizedPrompt> {
+        let first = self.of(turn).size(entry);
+        let more = self.more.iter_mut().map(|prompts| SizedPrompt {
+            output_tokens: None,
+            ..prompts.of(turn).size(entry)
+        });
+        std::iter::once(first).chain(more).collect()
     }
 
     fn turn(&mut self, entry: u32, turn: u32) -> Turn<'static> {
         let prompts = self.of(turn);
         let size = prompts.size(entry);
         let text = prompts.text(size).into();
+        let mut input_tokens = size.input_tokens;
+        let mut more_texts = Vec::with_capacity(self.more.len());
+        for prompts in &mut self.more {
+            let prompts = prompts.of(turn);
+            let size = prompts.size(entry);
+            input_tokens = input_tokens.saturating_add(size.input_tokens);
+            more_texts.push(prompts.text(size));
+        }
         let mut stream = entry_stream(self.delays.wrapping_add(u64::from(turn) << 32), entry);
         Turn {
             text,
-            input_tokens: Some(size.input_tokens),
+            input_tokens: Some(input_tokens),
             output_tokens: size.output_tokens,
             delay: match turn {
                 0 => Nanos::ZERO,
-                _ => self.dataset.turn_delay.draw(&mut stream),
+                _ => self.turn_delay.draw(&mut stream),
             },
             timestamp: None,
-            written: None,
+            written: (!more_texts.is_empty()).then(|| {
+                Box::new(Written {
+                    more_texts,
+                    ..Written::default()
+                })
+            }),
         }
     }
 }
@@ -166,9 +215,9 @@ impl TurnPrompts {
 /// The prompts of one seed.
 #[derive(Debug, Clone)]
 pub struct Prompts {
-    isl: LengthDistribution,
-    osl: Option<LengthDistribution>,
+    lengths: Arc<Lengths>,
     // Roots of the per-entry streams. Texts have a root of their own, so that another distribution of lengths draws the same words.
+    pairs: u64,
     input_lengths: u64,
     output_lengths: u64,
     texts: u64,
@@ -177,19 +226,14 @@ pub struct Prompts {
 impl Prompts {
     /// Prompts with input lengths `isl` and wished-for output lengths `osl`.
     pub fn new(isl: LengthDistribution, osl: Option<LengthDistribution>, seed: u64) -> Self {
-        Self::with_roots(isl, osl, seed, "")
+        Self::with_roots(Arc::new(Lengths::Apart { isl, osl }), seed, "")
     }
 
-    pub(super) fn with_roots(
-        isl: LengthDistribution,
-        osl: Option<LengthDistribution>,
-        seed: u64,
-        suffix: &str,
-    ) -> Self {
+    pub(super) fn with_roots(lengths: Arc<Lengths>, seed: u64, suffix: &str) -> Self {
         let root = |purpose: &str| stream_root(seed, &format!("{purpose}{suffix}"));
         Self {
-            isl,
-            osl,
+            lengths,
+            pairs: root("pair"),
             input_lengths: root("isl"),
             output_lengths: root("osl"),
             texts: root("text"),
@@ -201,12 +245,16 @@ impl Prompts {
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
     pub fn size(&self, entry: u32) -> SizedPrompt {
+        let stream = |root| move || entry_stream(root, entry);
+        let (input_tokens, output_tokens) = self.lengths.draw(LengthStreams {
+            pair: stream(self.pairs),
+            input: stream(self.input_lengths),
+            output: stream(self.output_lengths),
+        });
         SizedPrompt {
             entry,
-            input_tokens: self.isl.draw(&mut entry_stream(self.input_lengths, entry)),
-            output_tokens: self
-                .osl
-                .map(|osl| osl.draw(&mut entry_stream(self.output_lengths, entry))),
+            input_tokens,
+            output_tokens,
         }
     }
 
@@ -270,6 +318,7 @@ fn scramble(entry: u32, root: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{LengthPair, Shares};
     use std::collections::HashSet;
     use std::time::Instant;
 
@@ -357,11 +406,7 @@ mod tests {
     fn dataset(turns: LengthDistribution) -> Synthetic {
         Synthetic {
             turns,
-            turn_delay: DelayDistribution {
-                mean_ms: 40.0,
-                stddev_ms: 0.0,
-                ratio: 1.0,
-            },
+            turn_delay: DelayDistribution::fixed(40.0),
             ..Synthetic::of_single_turns(20, LengthDistribution::Fixed(12), None, 5)
         }
     }
@@ -384,6 +429,61 @@ mod tests {
     }
 
     #[test]
+    fn texts_behind_the_first_have_lengths_and_words_of_their_own() {
+        let isl = LengthDistribution::Normal {
+            mean: 20.0,
+            stddev: 5.0,
+        };
+        let dataset = |batch_size| Synthetic {
+            batch_size,
+            turns: LengthDistribution::Fixed(2),
+            ..Synthetic::of_single_turns(30, isl.clone(), Some(LengthDistribution::Fixed(4)), 5)
+        };
+        let one: Vec<Conversation<'_>> = dataset(1).conversations().collect();
+        let two: Vec<Conversation<'_>> = dataset(2).conversations().collect();
+        let three: Vec<Conversation<'_>> = dataset(3).conversations().collect();
+        let more = |turn: &Turn<'_>| turn.written.as_deref().expect("several texts").more_texts.clone();
+        let mut lengths = Vec::new();
+        for (at, three) in three.iter().enumerate() {
+            for (turn, made) in three.turns.iter().enumerate() {
+                let first = &one[at].turns[turn];
+                assert_eq!(
+                    (&made.text, made.output_tokens),
+                    (&first.text, first.output_tokens),
+                    "the first is what it was"
+                );
+                assert_eq!(first.written, None);
+                let texts = more(made);
+                assert_eq!(
+                    texts[..1],
+                    more(&two[at].turns[turn])[..],
+                    "so are others when there are more"
+                );
+                let words = |text: &str| text.split(' ').count();
+                let all = words(&made.text) + texts.iter().map(|text| words(text)).sum::<usize>();
+                assert_eq!(made.input_tokens, Some(all as u32));
+                lengths.push([words(&made.text), words(&texts[0]), words(&texts[1])]);
+            }
+        }
+        assert!(
+            (0..2).all(|place| lengths.iter().any(|of_one| of_one[place] != of_one[2])),
+            "lengths are drawn one by one: {lengths:?}"
+        );
+        let texts: Vec<String> = three.iter().flat_map(|made| made.turns.iter().flat_map(more)).collect();
+        let distinct: HashSet<&String> = texts.iter().collect();
+        assert_eq!((texts.len(), distinct.len()), (120, 120));
+        let sizes: u64 = dataset(3).sizes().map(|size| u64::from(size.input_tokens)).sum();
+        let made = three.iter().flat_map(|made| &made.turns);
+        assert_eq!(
+            sizes,
+            made.map(|turn| u64::from(turn.input_tokens.expect("made")))
+                .sum::<u64>()
+        );
+        let again: Vec<Conversation<'_>> = dataset(3).conversations_in(7..9).collect();
+        assert_eq!(again, three[7..9]);
+    }
+
+    #[test]
     fn sizes_are_those_of_the_turns_and_numbers_of_turns_vary_as_drawn() {
         let dataset = dataset(LengthDistribution::Normal { mean: 4.0, stddev: 2.0 });
         let conversations: Vec<Conversation<'_>> = dataset.conversations().collect();
@@ -399,6 +499,37 @@ mod tests {
         );
         let again: Vec<Conversation<'_>> = dataset.conversations().collect();
         assert_eq!(again, conversations);
+    }
+
+    #[test]
+    fn lengths_that_belong_together_are_drawn_together_turn_by_turn() {
+        let pair = |isl, osl| LengthPair {
+            isl: LengthDistribution::Fixed(isl),
+            osl: LengthDistribution::Fixed(osl),
+        };
+        let paired = Synthetic {
+            lengths: Lengths::Paired(Shares::new([(60.0, pair(8, 3)), (40.0, pair(24, 9))])),
+            ..dataset(LengthDistribution::Fixed(200))
+        };
+        let sizes: Vec<(u32, Option<u32>)> = paired
+            .sizes()
+            .map(|size| (size.input_tokens, size.output_tokens))
+            .collect();
+        let short = sizes.iter().filter(|size| **size == (8, Some(3))).count();
+        let long = sizes.iter().filter(|size| **size == (24, Some(9))).count();
+        assert_eq!(
+            short + long,
+            4000,
+            "no length of one pair stands beside one of the other"
+        );
+        // The standard deviation is 31.
+        assert!(short.abs_diff(2400) < 120, "{short} of 4,000");
+        assert!(
+            sizes
+                .chunks(200)
+                .all(|turns| turns.iter().any(|size| size != &turns[0])),
+            "turns of one conversation differ"
+        );
     }
 
     /// Prints the cost of making prompts; a figure that depends on the machine is not asserted.

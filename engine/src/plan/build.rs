@@ -103,6 +103,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs, &bytes)?;
+    let system_prompt_file = dataset.system_prompt_file.clone();
     let requests = dataset.render();
     let dataset_file = bytes.file(config.dataset.file.as_ref().map(|file| &file.origin));
     let endpoint = &config.endpoint;
@@ -135,6 +136,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         },
         requests,
         dataset_file,
+        system_prompt_file,
         phases,
         readiness,
         hooks: hooks(config),
@@ -311,8 +313,10 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         RenderError::NoEntries
         | RenderError::Length { .. }
         | RenderError::PromptTooLong { .. }
+        | RenderError::CountTooLarge { .. }
         | RenderError::SeveralTurns { .. }
         | RenderError::Misfit { .. }
+        | RenderError::PoolTooLarge { .. }
         | RenderError::DatasetTooLarge { .. } => config.dataset.at,
         _ => config.endpoint.at,
     };

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use super::render::{DEFAULT_ISL, Draft, RenderError, RenderInputs};
+use super::beginning;
+use super::lengths::{distribution, lengths};
+use super::render::{Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
@@ -30,6 +32,8 @@ const UNTIMED_POOL: &str = "records of format random_pool have none; use format:
 /// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
 pub(super) struct Dataset<'a> {
     draft: Draft<'a>,
+    /// The file that the system's message is from.
+    pub(super) system_prompt_file: Option<DatasetFile>,
     pool: Option<Pool>,
     sampling: Sampling,
     seed: u64,
@@ -174,44 +178,45 @@ pub(super) fn draft<'a>(
 ) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
     let seed = self::seed(config, seed);
+    let beginning = beginning::of(config, seed)?;
     let mut pool = None;
     let draft = match &written.file {
         None if inputs.kind.ranks() => {
-            let rankings = written.rankings;
+            let rankings = &written.rankings;
+            let length = |written: Option<&config::Length>, default| written.map_or(default, distribution);
             let dataset = SyntheticRankings {
                 entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
-                query_tokens: rankings
-                    .query_tokens
-                    .or(written.isl)
-                    .map_or(DEFAULT_QUERY_TOKENS, length),
-                passages: rankings.passages.map_or(DEFAULT_PASSAGES, length),
-                passage_tokens: rankings.passage_tokens.map_or(DEFAULT_PASSAGE_TOKENS, length),
+                query_tokens: length(
+                    rankings.query_tokens.as_ref().or(written.isl.as_ref()),
+                    DEFAULT_QUERY_TOKENS,
+                ),
+                passages: length(rankings.passages.as_ref(), DEFAULT_PASSAGES),
+                passage_tokens: length(rankings.passage_tokens.as_ref(), DEFAULT_PASSAGE_TOKENS),
                 seed,
             };
             Draft::rankings(inputs, dataset)?
         }
         None => {
+            let delay = |delay| DelayDistribution {
+                delays_ms: distribution(delay),
+                ratio: written.turn_delay_ratio.unwrap_or(1.0),
+            };
             let dataset = Synthetic {
-                turns: written.turns.map_or(LengthDistribution::Fixed(1), length),
-                turn_delay: written
-                    .turn_delay
-                    .map_or_else(DelayDistribution::default, |delay| DelayDistribution {
-                        mean_ms: delay.mean_ms,
-                        stddev_ms: delay.stddev_ms,
-                        ratio: written.turn_delay_ratio.unwrap_or(1.0),
-                    }),
-                ..Synthetic::of_single_turns(
-                    written.entries.unwrap_or(DEFAULT_ENTRIES),
-                    written.isl.map_or(DEFAULT_ISL, length),
-                    written.osl.map(length),
-                    seed,
-                )
+                entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
+                lengths: lengths(written),
+                batch_size: written.batch_size.unwrap_or(1),
+                turns: written
+                    .turns
+                    .as_ref()
+                    .map_or(LengthDistribution::Fixed(1), distribution),
+                turn_delay: written.turn_delay.as_ref().map(delay).unwrap_or_default(),
+                seed,
             };
             Draft::synthetic(inputs, dataset)?
         }
         Some(file) => {
             let sessions = sessions(config, file, bytes)?;
-            let make = FileConversations::new(written.osl.map(length), block_size(file), seed);
+            let make = FileConversations::new(written.osl.as_ref().map(distribution), block_size(file), seed);
             if is_pool(file) {
                 pool = Some(Pool {
                     draws: written.entries.unwrap_or(DEFAULT_ENTRIES),
@@ -229,24 +234,18 @@ pub(super) fn draft<'a>(
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
+    let draft = match beginning.opening.is_empty() {
+        true => draft,
+        false => draft.opened(beginning.opening)?,
+    };
     Ok(Dataset {
         draft,
+        system_prompt_file: beginning.file,
         pool,
         sampling,
         seed,
         origin: written.file.as_ref().map(|file| &file.origin),
     })
-}
-
-fn length(length: config::Length) -> LengthDistribution {
-    match length {
-        config::Length::Fixed(tokens) => LengthDistribution::Fixed(tokens),
-        config::Length::Normal { mean, stddev } => match stddev.unwrap_or(0.0) {
-            // Nothing is drawn, so that a mean alone gives the prompts of a number alone. What is no length is refused as such.
-            0.0 if mean.is_finite() && mean >= 0.0 => LengthDistribution::Fixed((mean.ceil() as u32).max(1)),
-            stddev => LengthDistribution::Normal { mean, stddev },
-        },
-    }
 }
 
 fn block_size(file: &config::FileDataset) -> u32 {
@@ -277,11 +276,11 @@ fn sessions<'a>(
         FileOrigin::Path { path, at } => {
             let bytes = load_file(Path::new(path)).map(|loaded| bytes.keep(loaded));
             let read = bytes.and_then(|bytes| read_bytes(bytes, options));
-            read.map_err(|error| in_file(config, path, *at, error))
+            read.map_err(|error| in_file(config, file, path, *at, error))
         }
         FileOrigin::Records(records) => {
             let texts = records.iter().map(|(_, text)| text.as_str());
-            read_records(texts, options).map_err(|error| in_config(config, records, error))
+            read_records(texts, options).map_err(|error| in_config(config, file, records, error))
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
@@ -326,8 +325,12 @@ fn drawn(texts: &RequestImages, pool: Pool, seed: u64) -> RequestImages {
 }
 
 /// Mistakes of a dataset's file, under its own name. What concerns the file as a whole is a mistake of the key that names it.
-fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagnostics {
+fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position, error: FileError) -> Diagnostics {
     match error {
+        FileError::Alike { ref first, .. } => {
+            let place = format!("{path}:{}:{}", first.record, first.column);
+            config.mistake(file.format_at, "benchmark.dataset.format", in_all(&place, &error))
+        }
         FileError::Mistakes { list, more } => {
             let mut diagnostics: Vec<Diagnostic> = list
                 .into_iter()
@@ -352,8 +355,23 @@ fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagn
     }
 }
 
+/// One mistake that every record has, of which the first is at `place`.
+fn in_all(place: &str, error: &FileError) -> String {
+    // Fields of records are called as in JSON: what stands in backticks is a key of the config.
+    let error = error.to_string().replace('`', "\"");
+    format!("{place}: {error}: correct them, or set `format` to what they are")
+}
+
 /// Mistakes of records that stand in the config.
-fn in_config(config: &Config, records: &[(Position, String)], error: FileError) -> Diagnostics {
+fn in_config(
+    config: &Config,
+    file: &config::FileDataset,
+    records: &[(Position, String)],
+    error: FileError,
+) -> Diagnostics {
+    if let FileError::Alike { .. } = error {
+        return config.mistake(file.format_at, "benchmark.dataset.format", in_all("records[0]", &error));
+    }
     let FileError::Mistakes { list, more } = error else {
         return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
     };

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetParts;
 use crate::config::{
-    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Endpoint, FileOrigin, Length, Model,
-    Models, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache, ScheduleWindow,
-    ServerProfiler, Sla, is_credential_header, masked, redact_url,
+    AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Distribution, Endpoint, FileOrigin,
+    Length, Model, Models, Phase, PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint,
+    ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, SystemPrompt, is_credential_header, masked,
+    redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -174,12 +175,7 @@ fn server_profiler(hook: &ServerProfiler) -> Value {
 }
 
 fn dataset(dataset: &Dataset) -> Value {
-    let length = |length: Length| match length {
-        Length::Fixed(tokens) => json!({ "value": f64::from(tokens) }),
-        Length::Normal { mean, stddev } => {
-            set_fields([("mean", Some(json!(mean))), ("stddev", stddev.map(Value::from))])
-        }
-    };
+    let length = |length: &Option<Length>| length.as_ref().map(distribution);
     let file = dataset.file.as_ref();
     let (path, records) = match file.map(|file| &file.origin) {
         Some(FileOrigin::Path { path, .. }) => (Some(path.as_str()), None),
@@ -191,9 +187,33 @@ fn dataset(dataset: &Dataset) -> Value {
         }
         None => (None, None),
     };
+    let (system_prompt, system_prompt_file) = match &dataset.system_prompt {
+        Some(SystemPrompt::Text(text)) => (Some(json!(text)), None),
+        Some(SystemPrompt::File { path, .. }) => (None, Some(json!(path))),
+        None => (None, None),
+    };
     let prompts = match file {
         Some(_) => Value::Null,
-        None => set_fields([("isl", dataset.isl.map(length)), ("osl", dataset.osl.map(length))]),
+        None => set_fields([
+            ("isl", length(&dataset.isl)),
+            ("osl", length(&dataset.osl)),
+            (
+                "sequence_distribution",
+                dataset
+                    .sequence_distribution
+                    .as_ref()
+                    .map(|pairs| pairs.iter().map(sequence_pair).collect()),
+            ),
+            ("random_range_ratio", dataset.range.map(|range| json!(range.ratio))),
+            (
+                "random_corpus_style",
+                dataset
+                    .range
+                    .and_then(|range| range.style)
+                    .map(|style| json!(style.as_str())),
+            ),
+            ("batch_size", dataset.batch_size.map(Value::from)),
+        ]),
     };
     set_fields([
         ("name", Some(json!(dataset.name.as_deref().unwrap_or("default")))),
@@ -208,7 +228,7 @@ fn dataset(dataset: &Dataset) -> Value {
         ("sampling", dataset.sampling.map(|sampling| json!(sampling.as_str()))),
         ("random_seed", dataset.random_seed.map(Value::from)),
         ("entries", dataset.entries.map(Value::from)),
-        ("osl", file.and(dataset.osl).map(length)),
+        ("osl", file.and_then(|_| length(&dataset.osl))),
         (
             "prompts",
             prompts
@@ -220,21 +240,77 @@ fn dataset(dataset: &Dataset) -> Value {
             "rankings",
             (dataset.rankings != Rankings::default()).then(|| {
                 set_fields([
-                    ("passages", dataset.rankings.passages.map(length)),
-                    ("passage_tokens", dataset.rankings.passage_tokens.map(length)),
-                    ("query_tokens", dataset.rankings.query_tokens.map(length)),
+                    ("passages", length(&dataset.rankings.passages)),
+                    ("passage_tokens", length(&dataset.rankings.passage_tokens)),
+                    ("query_tokens", length(&dataset.rankings.query_tokens)),
                 ])
             }),
         ),
-        ("turns", dataset.turns.map(length)),
-        (
-            "turn_delay",
-            dataset.turn_delay.map(|delay| match delay.stddev_ms {
-                0.0 => json!({ "value": delay.mean_ms }),
-                stddev_ms => json!({ "mean": delay.mean_ms, "stddev": stddev_ms }),
-            }),
-        ),
+        ("prefix_prompts", dataset.prefix_prompts.map(prefix_prompts)),
+        ("system_prompt", system_prompt),
+        ("system_prompt_file", system_prompt_file),
+        ("turns", length(&dataset.turns)),
+        ("turn_delay", dataset.turn_delay.as_ref().map(distribution)),
         ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
+    ])
+}
+
+fn prefix_prompts(prefix: PrefixPrompts) -> Value {
+    match prefix {
+        PrefixPrompts::Pool { size, length } => json!({ "pool_size": size, "length": length }),
+        PrefixPrompts::Messages {
+            shared_system_length,
+            user_context_length,
+        } => set_fields([
+            ("shared_system_length", shared_system_length.map(Value::from)),
+            ("user_context_length", user_context_length.map(Value::from)),
+        ]),
+    }
+}
+
+fn distribution<T: Copy + Into<f64>>(written: &Distribution<T>) -> Value {
+    let value = |value: &T| json!({ "value": (*value).into() });
+    match written {
+        Distribution::Fixed(fixed) => value(fixed),
+        Distribution::Normal { mean, stddev } => {
+            set_fields([("mean", Some(json!(mean))), ("stddev", stddev.map(Value::from))])
+        }
+        Distribution::LogNormal { mean, median } => json!({ "mean": mean, "median": median }),
+        Distribution::Peaks(peaks) => {
+            let peaks = peaks.iter().map(|peak| weighted(distribution(&peak.of), peak.weight));
+            json!({ "peaks": peaks.collect::<Vec<_>>() })
+        }
+        Distribution::Points(points) => {
+            let points = points.iter().map(|point| weighted(value(&point.of), point.weight));
+            json!({ "points": points.collect::<Vec<_>>() })
+        }
+        Distribution::Clamped(clamped) => {
+            let mut echo = distribution(&clamped.of);
+            for (key, bound) in [("min", clamped.min), ("max", clamped.max)] {
+                if let Some(bound) = bound {
+                    echo[key] = json!(bound);
+                }
+            }
+            echo
+        }
+    }
+}
+
+/// A part of a distribution, whose weight stands among its keys.
+fn weighted(mut of: Value, weight: Option<f64>) -> Value {
+    if let Some(weight) = weight {
+        of["weight"] = json!(weight);
+    }
+    of
+}
+
+fn sequence_pair(pair: &SequencePair) -> Value {
+    set_fields([
+        ("isl", Some(json!(pair.isl))),
+        ("isl_stddev", pair.isl_stddev.map(Value::from)),
+        ("osl", Some(json!(pair.osl))),
+        ("osl_stddev", pair.osl_stddev.map(Value::from)),
+        ("probability", Some(json!(pair.probability))),
     ])
 }
 

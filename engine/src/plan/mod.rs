@@ -5,11 +5,13 @@
 mod adaptive;
 mod advice;
 mod authorization;
+mod beginning;
 mod build;
 mod conversations;
 mod dataset;
 mod directory;
 mod echo;
+mod lengths;
 mod models;
 mod phase;
 mod rate;
@@ -37,6 +39,7 @@ pub use directory::of_all as artifact_directory;
 pub use models::ModelPlan;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+    ends_drains_by_silence,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
@@ -70,6 +73,8 @@ pub struct Plan {
     pub requests: RequestImages,
     /// The file that they were made of; `None` if there is none.
     pub dataset_file: Option<DatasetFile>,
+    /// The file of the system's message in them; `None` if there is none.
+    pub system_prompt_file: Option<DatasetFile>,
     /// The workflow, in order. Never empty; at least one profiling phase.
     pub phases: Vec<PhasePlan>,
     /// How to wait for the server before anything else; `None` does not.
@@ -93,19 +98,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A digest of what will be measured: the config without the places of its artifacts, and the seed. Two runs with the same one, and the same
-    /// [`DatasetFile`], may be taken for each other. Secrets are not part of it, because `input_config` has none.
+    /// A digest of what will be measured: the config without the places of its artifacts, the seed, and what the file of the system's message
+    /// holds. Two runs with the same one, and the same `dataset_file`, may be taken for each other. Secrets are not part of it, because `input_config` has none.
     pub fn fingerprint(&self) -> String {
         let mut config = self.input_config.clone();
         if let Value::Object(config) = &mut config {
             config.retain(|key, _| key != "artifacts" && key != "runtime");
         }
-        let digest = Sha256::digest(format!("{}:{config}", self.seed));
+        let mut told = format!("{}:{config}", self.seed);
+        if let Some(file) = &self.system_prompt_file {
+            told.push_str(&format!(":{}", file.sha256));
+        }
+        let digest = Sha256::digest(told);
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The file of a dataset, as it was when it was read.
+/// A file of a dataset, as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetFile {
     /// Its path as written.

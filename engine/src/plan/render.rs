@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, ModelPlan, RequestImage, RequestImages, Target};
-use crate::dataset::{Choice, LengthDistribution, Synthetic, Turn, Written};
+use crate::dataset::{Choice, LengthDistribution, Opening, Synthetic, Turn, Written};
 use body::{BodyTemplate, push_json};
 pub(super) use draft::Draft;
 pub use error::RenderError;
@@ -29,6 +29,9 @@ pub const DEFAULT_ISL: LengthDistribution = LengthDistribution::Fixed(550);
 
 /// Longest prompt in tokens: far above any context window, far below what would exhaust memory by a slip of the keyboard.
 pub const MAX_PROMPT_TOKENS: u32 = 1 << 24;
+
+/// Most turns of a conversation, or passages of a request, that a distribution may give.
+pub const MAX_DRAWN_COUNT: u32 = 100_000;
 
 /// Most bytes that the images of a data set may take together, by an estimate from the lengths of their texts.
 pub const MAX_DATASET_BYTES: u64 = 4 << 30;
@@ -64,7 +67,7 @@ pub struct RenderInputs<'a> {
 /// # Errors
 /// The first [`RenderError`] found, before any text is made.
 pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
-    Draft::synthetic(inputs, *dataset).map(Draft::render)
+    Draft::synthetic(inputs, dataset.clone()).map(Draft::render)
 }
 
 /// The body of a request for one token, to see whether a server answers.
@@ -119,6 +122,8 @@ struct Parts<'a> {
     models: Vec<Vec<u8>>,
     /// Which of them a conversation asks for.
     choice: Choice,
+    /// What conversations begin with.
+    opening: Opening,
 }
 
 /// Memory of a thread that renders, from request to request.
@@ -138,6 +143,7 @@ impl<'a> Parts<'a> {
             template: BodyTemplate::new(inputs, None),
             models: inputs.models.names.iter().map(|name| json(name)).collect(),
             choice: inputs.models.choice.clone(),
+            opening: Opening::default(),
         })
     }
 

@@ -7,6 +7,7 @@ use super::super::tree::{Node, Position, Value};
 use super::document::{mapping, mapping_at};
 use super::given::Given;
 use super::overlay::{Overlay, below, keys, quoted};
+use super::sequence;
 use super::table::{Flag, Group, Writes};
 
 use Group::{Dataset, Sessions, Unlisted};
@@ -50,6 +51,33 @@ pub(super) static FLAGS: &[Flag] = &[
     .aka(&["output-tokens-stddev", "prompt-output-tokens-stddev"])
     .list(),
     Flag::value(
+        "seq-dist",
+        "PAIRS",
+        Dataset,
+        Prompts("prompts.sequence_distribution"),
+        "Pairs of --isl and --osl with percentages, drawn together, as in \"256,128:60;512|20,256|40:40\"",
+    )
+    .aka(&["sequence-distribution"])
+    .more(
+        "What follows a | is a standard deviation. Also as \"[(256,128):60,(512,256):40]\", or as JSON: \
+         {\"pairs\": [{\"isl\": 256, \"isl_stddev\": 10, \"osl\": 128, \"osl_stddev\": 5, \"prob\": 60}, ...]}. Percentages sum up to 100; \
+         fractions that sum up to 1 mean the same.",
+    ),
+    Flag::value(
+        "random-range-ratio",
+        "N",
+        Dataset,
+        Prompts("prompts.random_range_ratio"),
+        "How far lengths lie from --isl and --osl, evenly spread, as a share of them",
+    ),
+    Flag::value(
+        "random-corpus-style",
+        "WORD",
+        Dataset,
+        Prompts("prompts.random_corpus_style"),
+        "What --random-range-ratio R means: vllm, from N(1-R) to N(1+R), or sglang, from NR to N [default: vllm]",
+    ),
+    Flag::value(
         "num-dataset-entries",
         "N",
         Dataset,
@@ -90,9 +118,9 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value(
         "prompt-batch-size",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prompts.batch_size"),
-        "Texts of a request",
+        "Texts of a request, each drawn by itself [default: 1]",
     )
     .short('b')
     .aka(&["batch-size-text", "batch-size"]),
@@ -165,32 +193,48 @@ pub(super) static FLAGS: &[Flag] = &[
         "Count the chat template",
     ),
     Flag::value(
+        "system-prompt",
+        "TEXT",
+        Dataset,
+        Prompts("system_prompt"),
+        "What the system says in front of every conversation",
+    ),
+    Flag::value(
+        "system-prompt-file",
+        "FILE",
+        Dataset,
+        Prompts("system_prompt_file"),
+        "A text file that says it",
+    ),
+    Flag::value(
         "num-prefix-prompts",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.pool_size"),
-        "Common beginnings",
-    ),
+        "Different texts, of which each conversation begins with one [default: 0, none]",
+    )
+    .aka(&["prefix-prompt-pool-size", "prompt-prefix-pool-size"]),
     Flag::value(
         "prefix-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.length"),
-        "Tokens of a common beginning",
-    ),
+        "Tokens of each of these texts [default: 0, none]",
+    )
+    .aka(&["prompt-prefix-length"]),
     Flag::value(
         "shared-system-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.shared_system_length"),
-        "Tokens of a system prompt",
+        "Tokens of a system message that all conversations have",
     ),
     Flag::value(
         "user-context-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.user_context_length"),
-        "Tokens of a context",
+        "Tokens of a message in front of the first turn, of each conversation its own",
     ),
     Flag::value(
         "session-turns-mean",
@@ -258,6 +302,9 @@ const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
+/// Flags of the pool of beginnings.
+const POOL: [&str; 2] = ["num-prefix-prompts", "prefix-prompt-length"];
+
 /// Flags of datasets that come from a file.
 const OF_FILES: [&str; 2] = ["input-file", "custom-dataset-type"];
 
@@ -286,6 +333,18 @@ impl Overlay<'_> {
             }
             if key == "path" {
                 self.remove(&below(&steps, "records"));
+            }
+            // The peer's defaults, by which there is no pool.
+            if POOL.contains(&given.flag.name) && given.word().trim() == "0" {
+                self.remove(&below(&steps, key));
+                continue;
+            }
+            if given.flag.name == "seq-dist" {
+                match sequence::pairs(given) {
+                    Ok(pairs) => self.put(&below(&steps, key), &pairs, given.at),
+                    Err(reason) => self.mistake(given.at, format!("found {}; {reason}", quoted(given))),
+                }
+                continue;
             }
             self.put(&below(&steps, key), &given.node(), given.at);
         }
@@ -324,7 +383,10 @@ impl Overlay<'_> {
 
     /// Records of a file may bring limits of their own.
     fn check_limit(&self, steps: &[Step], path: &str, is_file: bool) {
-        let has_limit = is_file || ["osl", "prompts.osl"].iter().any(|key| self.has(steps, path, key));
+        let has_limit = is_file
+            || ["osl", "prompts.osl", "prompts.sequence_distribution"]
+                .iter()
+                .any(|key| self.has(steps, path, key));
         let given = self.get("use-legacy-max-tokens");
         if let (Some(given), false) = (given.filter(|given| given.is_on() == Some(true)), has_limit) {
             let message = "no request has a limit of tokens, which this names; add --osl, or remove the flag";

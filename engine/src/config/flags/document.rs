@@ -33,7 +33,8 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
             .find(is_named)
             .is_some_and(EndpointType::ranks)
     });
-    let dataset = if ranks || flags.has("input-file") {
+    // Pairs bring both lengths.
+    let dataset = if ranks || flags.has("input-file") || flags.has("seq-dist") {
         dataset
     } else {
         edit(Some(&dataset), &keys("isl.mean"), Position::NOWHERE, Some(&text(ISL)))

@@ -17,6 +17,7 @@ mod overlay;
 mod phase;
 mod record;
 mod refused;
+mod sequence;
 mod server;
 mod sweeps;
 mod table;

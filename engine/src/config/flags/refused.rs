@@ -25,22 +25,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("video-*", MEDIA),
     ("batch-size-image", MEDIA),
     ("batch-size-audio", MEDIA),
-    (
-        "seq-dist",
-        "prompts have one distribution of lengths: --isl and --isl-stddev",
-    ),
-    (
-        "sequence-distribution",
-        "prompts have one distribution of lengths: --isl and --isl-stddev",
-    ),
-    (
-        "random-range-ratio",
-        "prompts have one distribution of lengths: --isl and --isl-stddev",
-    ),
-    (
-        "random-corpus-style",
-        "prompts have one distribution of lengths: --isl and --isl-stddev",
-    ),
     ("prompt-corpus", "synthetic prompts have one corpus"),
     ("cache-bust*", "prompts are sent as they are"),
     ("synthesis-*", TRACE),

@@ -3,13 +3,14 @@
 
 mod body;
 mod file;
+mod lengths;
 mod phase;
 
 use super::super::schema::{
     ADAPTIVE_CONTROL, ADAPTIVE_SCALE, ADAPTIVE_STRATEGY, ARTIFACTS, BENCHMARK, CANCELLATION, CONVERGENCE, DATASET,
-    DISCOVERY, ENDPOINT, ENVELOPE, FAILURE_POLICY, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, MULTI_RUN,
-    NETWORK_LATENCY, PHASE, PROMPTS, RAMP, RANKINGS, RATE_POINT, RATE_SERIES, RESET_KV_CACHE, RUNTIME, SCENARIO,
-    SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, Schema, TOKENIZER,
+    DISCOVERY, ENDPOINT, ENVELOPE, FAILURE_POLICY, GPU_TELEMETRY, LENGTH, LENGTH_PAIR, LOGGING, MODEL, MODELS,
+    MULTI_RUN, NETWORK_LATENCY, PEAK, PHASE, POINT, PREFIX_PROMPTS, PROMPTS, RAMP, RANKINGS, RATE_POINT, RATE_SERIES,
+    RESET_KV_CACHE, RUNTIME, SCENARIO, SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, Schema, TOKENIZER,
 };
 use super::shape::Shape;
 
@@ -17,7 +18,7 @@ use super::shape::Shape;
 pub(super) type Key = (&'static str, Shape, &'static str);
 
 /// Every section with its keys.
-pub(super) static ALL: [(&Schema, &[Key]); 33] = [
+pub(super) static ALL: [(&Schema, &[Key]); 37] = [
     (&ENVELOPE, file::IN_ENVELOPE),
     (&SWEEP, file::IN_SWEEP),
     (&SCENARIO, file::IN_SCENARIO),
@@ -32,8 +33,12 @@ pub(super) static ALL: [(&Schema, &[Key]); 33] = [
     (&SERVER_PROFILER, body::IN_SERVER_PROFILER),
     (&DATASET, body::IN_DATASET),
     (&PROMPTS, body::IN_PROMPTS),
+    (&PREFIX_PROMPTS, body::IN_PREFIX_PROMPTS),
     (&RANKINGS, body::IN_RANKINGS),
-    (&LENGTH, body::IN_LENGTH),
+    (&LENGTH, lengths::IN_LENGTH),
+    (&PEAK, lengths::IN_PEAK),
+    (&POINT, lengths::IN_POINT),
+    (&LENGTH_PAIR, lengths::IN_LENGTH_PAIR),
     (&PHASE, phase::IN_PHASE),
     (&CANCELLATION, phase::IN_CANCELLATION),
     (&RAMP, phase::IN_RAMP),

@@ -9,6 +9,8 @@ use super::super::diagnostic::Sink;
 use super::super::parse;
 use super::*;
 
+mod every_key;
+
 fn validator() -> Validator {
     jsonschema::draft202012::new(&json_schema()).expect("the schema is one")
 }
@@ -213,6 +215,7 @@ fn bases() -> Vec<Value> {
         "dataset": {
             "name": "d", "type": "synthetic", "entries": 2, "prompts": {"isl": {"type": "normal", "mean": 4, "stddev": 1}, "osl": 2, "batch_size": 1},
             "turns": {"value": 2}, "turn_delay": 5, "turn_delay_ratio": 1, "random_seed": 1, "sampling": "sequential",
+            "prefix_prompts": {"shared_system_length": 4, "user_context_length": 2},
         },
         "phases": phases,
         "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "export_outputs_json": true, "trace": false, "slice_duration": "5s"},
@@ -224,13 +227,13 @@ fn bases() -> Vec<Value> {
     let mut warmed = simple.clone();
     warmed["warmup"] = simple["profiling"].clone();
     let mut filed = simple.clone();
-    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4});
+    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "system_prompt_file": "s"});
     let mut recorded = simple.clone();
-    recorded["dataset"] = json!({"type": "file", "records": [{"text": "a"}]});
+    recorded["dataset"] = json!({"type": "file", "records": [{"text": "a"}], "system_prompt": "s"});
     recorded["endpoint"] = json!({"urls": ["http://h"]});
     let mut listed = simple.clone();
     listed.as_object_mut().expect("a mapping").remove("dataset");
-    listed["datasets"] = json!([{"name": "d", "isl": 4}]);
+    listed["datasets"] = json!([{"name": "d", "isl": 4, "prefix_prompts": {"pool_size": 3, "length": 4}}]);
     let sweep = json!({"type": "grid", "parameters": {"profiling.duration": [1, 2]}, "cooldown_seconds": 1, "iteration_order": "repeated",
                        "same_seed": true, "failure_policy": {"on_child_failure": "continue", "max_failures": 2}});
     let scenarios = json!({"type": "scenarios", "runs": [{"name": "a", "benchmark": {"profiling": {"grace_period": 7}}, "values": {"profiling.duration": 3},
@@ -238,11 +241,32 @@ fn bases() -> Vec<Value> {
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
                       "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}, "convergence": {"metric": "request_latency",
                       "stat": "p99", "mode": "cv", "threshold": 0.2, "min_runs": 2}});
+    let mut shaped = simple.clone();
+    shaped["dataset"] = json!({
+        "prompts": {
+            "isl": {"type": "multimodal", "min": 1, "max": 50, "peaks": [
+                {"type": "normal", "mean": 4, "stddev": 1, "min": 0, "max": 9, "weight": 2}, {"mean": 9, "median": 8}, {"value": 5},
+                {"peaks": [{"value": 5}, {"mean": 5}]}, {"points": [{"value": 3}]},
+            ]},
+            "osl": {"points": [{"value": 3, "weight": 2}, {"value": 4}]},
+        },
+        "turns": {"mean": 3, "median": 2}, "turn_delay": {"value": 0.5, "max": 9},
+    });
+    let mut paired = simple.clone();
+    paired["dataset"] = json!({"prompts": {"sequence_distribution": [
+        {"isl": 4, "isl_stddev": 1, "osl": 4, "osl_stddev": 1, "probability": 60}, {"isl": 4, "osl": 4, "probability": 40},
+    ]}});
+    let mut ranged = simple.clone();
+    ranged["dataset"] =
+        json!({"prompts": {"isl": 4, "osl": 4, "random_range_ratio": 0.5, "random_corpus_style": "sglang"}});
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
     vec![
         json!({"benchmark": ranked}),
+        json!({"benchmark": shaped}),
+        json!({"benchmark": paired}),
+        json!({"benchmark": ranged}),
         json!({"schema_version": "2.0", "random_seed": 1, "no_sweep_table": true, "benchmark": body}),
         json!({"benchmark": warmed, "sweep": sweep}),
         json!({"benchmark": simple, "sweep": scenarios, "variables": {"x": 0}}),

@@ -21,7 +21,7 @@ benchmark:
     extra: {temperature: 0.5, stop: [a, \"b\"]}
     reset_kv_cache: {path: /r, timeout_seconds: 5}
     server_profiler: true
-  dataset: &d {type: synthetic, entries: 4, prompts: {isl: {mean: 16, stddev: 2}, osl: 8}}
+  dataset: &d {type: synthetic, entries: 4, prompts: {isl: {mean: 16, stddev: 2, max: 40}, osl: {peaks: [{mean: 8, median: 6, weight: 2}, {points: [{value: 3}]}]}}}
   phases:
     - &p {name: warmup, type: concurrency, concurrency: 2, requests: 4}
     - {<<: *p, name: load, kind: profiling, duration: 2s, grace_period: inf, cancellation: {rate: 5}}

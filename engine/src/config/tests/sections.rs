@@ -186,14 +186,7 @@ fn lengths_are_fixed_or_normal() {
         ("0", "from 1 to 10000000".to_owned()),
         ("1.5", "whole number".to_owned()),
         ("{avg: 5}", "unknown key `avg`".to_owned()),
-        (
-            "{mean: 5, median: 4}",
-            "not supported by ringload yet: `median`".to_owned(),
-        ),
-        (
-            "{type: lognormal, mean: 5}",
-            "not supported by ringload yet: `lognormal`".to_owned(),
-        ),
+        ("{type: lognormal, mean: 5}", "this key is required".to_owned()),
         ("{value: 5, stddev: 1}", "no meaning for a fixed value".to_owned()),
         (
             "{type: normal, mean: 5, value: 1}",
@@ -214,8 +207,9 @@ fn lengths_are_fixed_or_normal() {
 fn a_dataset_is_synthetic_and_single() {
     let dataset = |dataset: &str| SAMPLE.text().replace("dataset: {entries: 4, isl: 16, osl: 8}", dataset);
     let config = read(&dataset(
-        "datasets: [{name: main, prompts: {isl: 8, batch_size: 1}, random_seed: -3, sampling: SEQUENTIAL}]",
+        "datasets: [{name: main, prompts: {isl: 8, batch_size: 3}, random_seed: -3, sampling: SEQUENTIAL}]",
     ));
+    assert_eq!(config.dataset.batch_size, Some(3));
     assert_eq!(
         (config.dataset.name.as_deref(), config.dataset.random_seed),
         (Some("main"), Some(-3))
@@ -233,7 +227,7 @@ fn a_dataset_is_synthetic_and_single() {
         ("dataset: {isl: 5, prompts: {isl: 5}}", "says the same"),
         ("dataset: {sampling: rnadom}", "did you mean `random`?"),
         ("dataset: {path: x}", "`path` has no meaning for synthetic prompts"),
-        ("dataset: {prompts: {batch_size: 2}}", "several prompts in one request"),
+        ("dataset: {prompts: {batch_size: 0}}", "from 1 to 10000"),
         ("dataset: {turns: 0}", "from 1 to 10000"),
         ("dataset: {turns: 10001}", "from 1 to 10000"),
         (
@@ -242,8 +236,8 @@ fn a_dataset_is_synthetic_and_single() {
         ),
         ("dataset: {turn_delay: -1}", "at least 0"),
         (
-            "dataset: {turn_delay: {mean: 5, median: 5}}",
-            "not supported by ringload yet: `median`",
+            "dataset: {turn_delay: {mean: 5, median: 6}}",
+            "found 6; allowed: a number above 0 and up to the mean, 5",
         ),
         ("dataset: {turn_delay_ratio: inf}", "at least 0"),
     ] {
@@ -257,18 +251,15 @@ fn conversations_have_turns_and_delays_that_are_numbers_or_distributions() {
     let dataset =
         |dataset: &str| read(&SAMPLE.text().replace("dataset: {entries: 4, isl: 16, osl: 8}", dataset)).dataset;
     let fixed = dataset("dataset: {turns: 4, turn_delay: 250.5, turn_delay_ratio: 0.5}");
-    let even = Delay {
-        mean_ms: 250.5,
-        stddev_ms: 0.0,
-    };
+    let even = Delay::Fixed(250.5);
     assert_eq!(
         (fixed.turns, fixed.turn_delay, fixed.turn_delay_ratio),
-        (Some(Length::Fixed(4)), Some(even), Some(0.5))
+        (Some(Length::Fixed(4)), Some(even.clone()), Some(0.5))
     );
     let drawn = dataset("dataset: {turns: {mean: 4, stddev: 1.5}, turn_delay: {mean: 100, stddev: 10}}");
-    let uneven = Delay {
-        mean_ms: 100.0,
-        stddev_ms: 10.0,
+    let uneven = Delay::Normal {
+        mean: 100.0,
+        stddev: Some(10.0),
     };
     assert_eq!(
         (drawn.turns, drawn.turn_delay),

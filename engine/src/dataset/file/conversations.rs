@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::session::{Content, FileTurn, Session};
 use crate::dataset::blocks::Blocks;
 use crate::dataset::conversation::{Conversation, ConversationIds, Turn, Written};
-use crate::dataset::length::LengthDistribution;
+use crate::dataset::distribution::LengthDistribution;
 use crate::dataset::synthetic::{Prompts, SizedPrompt};
 use crate::units::Nanos;
 

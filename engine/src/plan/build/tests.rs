@@ -2,7 +2,9 @@
 
 mod checks;
 mod datasets;
+mod lengths;
 mod models;
+mod phases;
 mod slices;
 mod telemetry;
 

@@ -4,10 +4,10 @@
 
 use super::said::{self, Demands};
 use super::source::Source;
-use super::{MAX_DATASET_BYTES, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
+use super::{MAX_DATASET_BYTES, MAX_DRAWN_COUNT, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
 use crate::dataset::{
-    Content, ConversationIds, FileConversations, FileTurn, LengthDistribution, MEAN_BYTES_PER_TOKEN, Session,
-    Synthetic, SyntheticRankings,
+    Content, ConversationIds, Distribution, FileConversations, FileTurn, Lengths, MEAN_BYTES_PER_TOKEN, Opening,
+    Session, Synthetic, SyntheticRankings,
 };
 use crate::plan::{ModelPlan, RequestImage, RequestImages};
 
@@ -33,23 +33,34 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// The first [`RenderError`] found.
     pub(in crate::plan) fn synthetic(inputs: &'a RenderInputs<'a>, dataset: Synthetic) -> Result<Self, RenderError> {
-        check_length("prompts.isl", dataset.isl)?;
-        if let Some(osl) = dataset.osl {
-            check_length("prompts.osl", osl)?;
+        for (key, lengths) in dataset.lengths.parts() {
+            check_length(key, lengths)?;
         }
+        check_length("turns", &dataset.turns)?;
+        check_length("turn_delay", &dataset.turn_delay.delays_ms)?;
         let mut sizes = Sizes::of(Parts::new(inputs)?, dataset.entries)?;
         for (entry, turns) in (0..dataset.entries).zip(dataset.turn_counts()) {
+            check_count("turns", entry, turns)?;
             let id = || ConversationIds::new(dataset.seed).of(entry);
             sizes.conversation(id, turns, std::iter::repeat_n(Demands::default(), turns as usize))?;
+            // Drawing the lengths of more of them would take long.
+            sizes.check()?;
         }
+        let frame = if dataset.batch_size > 1 { PART_FRAME_BYTES } else { 0 };
         for size in dataset.sizes() {
             if size.input_tokens > MAX_PROMPT_TOKENS {
                 return Err(RenderError::PromptTooLong {
+                    key: match dataset.lengths {
+                        Lengths::Apart { .. } => "prompts.isl",
+                        Lengths::Paired(_) => "prompts.sequence_distribution",
+                    },
                     entry: size.entry,
                     tokens: size.input_tokens,
                 });
             }
-            sizes.text(tokens_bytes(size.input_tokens.into()));
+            sizes.text(frame + tokens_bytes(size.input_tokens.into()));
+            // Drawing the lengths of more of them would take long.
+            sizes.check()?;
         }
         sizes.into_draft(Source::Synthetic(dataset))
     }
@@ -62,9 +73,12 @@ impl<'a> Draft<'a> {
         inputs: &'a RenderInputs<'a>,
         dataset: SyntheticRankings,
     ) -> Result<Self, RenderError> {
-        check_length("rankings.query_tokens", dataset.query_tokens)?;
-        check_length("rankings.passages", dataset.passages)?;
-        check_length("rankings.passage_tokens", dataset.passage_tokens)?;
+        check_length("rankings.query_tokens", &dataset.query_tokens)?;
+        check_length("rankings.passages", &dataset.passages)?;
+        check_length("rankings.passage_tokens", &dataset.passage_tokens)?;
+        for (entry, passages) in (0..dataset.entries).zip(dataset.passage_counts()) {
+            check_count("rankings.passages", entry, passages)?;
+        }
         let mut sizes = Sizes::of(Parts::new(inputs)?, dataset.entries)?;
         for (entry, (passages, tokens)) in (0..dataset.entries).zip(dataset.sizes()) {
             let demands = Demands {
@@ -126,6 +140,31 @@ impl<'a> Draft<'a> {
         let mut draft = Self::sessions(inputs, each.collect(), make)?;
         draft.parts.choice = ModelPlan::in_turn(inputs.models.names.clone()).choice;
         Ok(draft)
+    }
+
+    /// The same, with what conversations begin with.
+    ///
+    /// # Errors
+    /// Requests have no place for it, or the images take too much with it.
+    pub(in crate::plan) fn opened(mut self, opening: Opening) -> Result<Self, RenderError> {
+        let (template, inputs) = (&self.parts.template, self.parts.inputs);
+        if let Some(key) = template.replaced_by(inputs, &opening) {
+            return Err(RenderError::ExtraOpening { key });
+        }
+        let conversations = u64::from(self.source.count());
+        // Requests that say everything themselves say this too.
+        let sayings = match template.repeats_system() {
+            true => self.requests,
+            false => self.source.openings(),
+        };
+        let system = opening.system().map_or(0, json_bytes).saturating_mul(sayings);
+        let pool = u64::from(opening.pool_tokens()).saturating_mul(self.source.batch_size().into());
+        let made = tokens_bytes(pool.saturating_add(opening.context_tokens().into()));
+        let more = system.saturating_add(made.saturating_mul(conversations));
+        self.bytes = self.bytes.saturating_add(more);
+        self.parts.opening = opening;
+        check_bytes(self.source.count(), self.bytes)?;
+        Ok(self)
     }
 
     /// Requests that will be made: one for each turn.
@@ -236,11 +275,7 @@ impl<'a> Sizes<'a> {
     }
 
     fn check(&self) -> Result<(), RenderError> {
-        let Self { entries, bytes, .. } = *self;
-        match bytes > MAX_DATASET_BYTES {
-            true => Err(RenderError::DatasetTooLarge { entries, bytes }),
-            false => Ok(()),
-        }
+        check_bytes(self.entries, self.bytes)
     }
 
     fn into_draft(self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
@@ -255,10 +290,25 @@ impl<'a> Sizes<'a> {
     }
 }
 
-fn check_length(key: &'static str, lengths: LengthDistribution) -> Result<(), RenderError> {
+fn check_bytes(entries: u32, bytes: u64) -> Result<(), RenderError> {
+    match bytes > MAX_DATASET_BYTES {
+        true => Err(RenderError::DatasetTooLarge { entries, bytes }),
+        false => Ok(()),
+    }
+}
+
+fn check_length<T: Copy + Into<f64>>(key: &'static str, lengths: &Distribution<T>) -> Result<(), RenderError> {
     match lengths.invalid_parameter() {
         None => Ok(()),
         Some((parameter, value)) => Err(RenderError::Length { key, parameter, value }),
+    }
+}
+
+/// Refuses what the tail of a distribution gives once in a while: it would be gone through one by one.
+fn check_count(key: &'static str, entry: u32, count: u32) -> Result<(), RenderError> {
+    match count > MAX_DRAWN_COUNT {
+        true => Err(RenderError::CountTooLarge { key, entry, count }),
+        false => Ok(()),
     }
 }
 

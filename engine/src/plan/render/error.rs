@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ID_BLOCK_CAPACITY, MAX_DATASET_BYTES, MAX_PROMPT_TOKENS};
+use super::{ID_BLOCK_CAPACITY, MAX_DATASET_BYTES, MAX_DRAWN_COUNT, MAX_PROMPT_TOKENS};
 
 use crate::units::counted;
 
@@ -86,6 +86,27 @@ pub enum RenderError {
         /// The key of the messages.
         key: &'static str,
     },
+    /// `extra` in place of what conversations begin with.
+    #[error(
+        "endpoint.extra.{key}: it replaces what dataset.system_prompt or dataset.prefix_prompts would put there; keep one of them"
+    )]
+    ExtraOpening {
+        /// The key of what is replaced.
+        key: &'static str,
+    },
+    /// A pool of more texts than there are.
+    #[error(
+        "dataset.prefix_prompts.pool_size: found {size}, and there are {size_max} different texts of {}; lower pool_size, or raise length",
+        counted(*tokens, "token")
+    )]
+    PoolTooLarge {
+        /// Texts asked for.
+        size: u32,
+        /// As many as there are.
+        size_max: u32,
+        /// Tokens of each.
+        tokens: u32,
+    },
     /// A conversation that goes on, with an API that does not.
     #[error(
         "dataset: conversation {id} has {turns} turns, and requests of type {kind} have no place for what was said before; use prompts of \
@@ -113,24 +134,40 @@ pub enum RenderError {
     #[error("dataset.entries: found 0, at least 1 is needed")]
     NoEntries,
     /// A distribution with a parameter that is no length.
-    #[error("dataset.{key}.{parameter}: found {value}, allowed are finite numbers of at least 0")]
+    #[error(
+        "dataset.{key}.{parameter}: found {value}, allowed are finite numbers of at least 0, a median above 0 and up to the mean, and a min up to max"
+    )]
     Length {
         /// Which length.
         key: &'static str,
-        /// `mean` or `stddev`.
+        /// `mean`, `stddev`, `median` or `min`.
         parameter: &'static str,
         /// The value found.
         value: f64,
     },
     /// A prompt longer than [`MAX_PROMPT_TOKENS`].
     #[error(
-        "dataset.prompts.isl: entry {entry} would have {tokens} tokens, allowed are at most {MAX_PROMPT_TOKENS}; lower isl"
+        "dataset.{key}: entry {entry} would have {tokens} tokens, allowed are at most {MAX_PROMPT_TOKENS}; lower isl"
     )]
     PromptTooLong {
+        /// What gives the lengths.
+        key: &'static str,
         /// The entry, from 0.
         entry: u32,
         /// Its length.
         tokens: u32,
+    },
+    /// A draw of more turns or passages than [`MAX_DRAWN_COUNT`].
+    #[error(
+        "dataset.{key}: entry {entry} would have {count}, allowed are at most {MAX_DRAWN_COUNT}; lower the mean, or set a max"
+    )]
+    CountTooLarge {
+        /// What is counted.
+        key: &'static str,
+        /// The entry, from 0.
+        entry: u32,
+        /// How many it would have.
+        count: u32,
     },
     /// A data set larger than [`MAX_DATASET_BYTES`].
     #[error(

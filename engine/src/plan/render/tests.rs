@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::dataset::{Conversation, FileConversations, FileFormat, FileOptions, SyntheticRankings, read_records};
+use crate::dataset::{
+    Conversation, FileConversations, FileFormat, FileOptions, Opening, SyntheticRankings, read_records,
+};
 use crate::plan::IdBlock;
 
 mod drafts;
 mod heads;
 mod kinds;
+mod openings;
 mod turns;
 
 fn target() -> Target {
@@ -66,10 +69,10 @@ impl Default for Given {
 
 impl Given {
     fn render(&self) -> Result<RequestImages, RenderError> {
-        let isl = self.isl.unwrap_or(DEFAULT_ISL);
+        let isl = self.isl.clone().unwrap_or(DEFAULT_ISL);
         let dataset = Synthetic {
             turns: LengthDistribution::Fixed(self.turns),
-            ..Synthetic::of_single_turns(self.entries, isl, self.osl, self.seed)
+            ..Synthetic::of_single_turns(self.entries, isl, self.osl.clone(), self.seed)
         };
         self.with_inputs(|inputs| render_synthetic(inputs, &dataset))
     }
@@ -284,8 +287,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let bytes = |seed| {
         let given = Given {
             seed,
-            isl: normal,
-            osl: normal,
+            isl: normal.clone(),
+            osl: normal.clone(),
             entries: 40,
             ..Given::default()
         };

@@ -1,12 +1,13 @@
 //! Keys of `benchmark` but those of phases.
 
 use super::super::super::schema::{
-    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LENGTH, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
 use super::Key;
+use super::lengths::{DELAY, PAIRS, TOKENS};
 
 const NOT_NEGATIVE: Limits = Limits::NOT_NEGATIVE;
 const POSITIVE: Limits = Limits::POSITIVE;
@@ -22,8 +23,6 @@ const TYPES: Shape = Words(&[
     "nim_rankings",
 ]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
-const TOKENS: Shape = OneOf(&[Whole(1), Section(&LENGTH)]);
-const DELAY: Shape = OneOf(&[Number(NOT_NEGATIVE), Section(&LENGTH)]);
 /// A path on a server.
 const PATH: Shape = Matching("^/");
 
@@ -268,6 +267,40 @@ pub(super) const IN_DATASET: &[Key] = &[
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
     ),
+    (
+        "system_prompt",
+        Text,
+        "What the system says in front of every conversation.",
+    ),
+    (
+        "system_prompt_file",
+        Text,
+        "A text file that says it. A relative path starts at the current directory.",
+    ),
+    (
+        "prefix_prompts",
+        Section(&PREFIX_PROMPTS),
+        "What synthetic conversations share: beginnings from a pool, or messages in front of them.",
+    ),
+];
+
+pub(super) const IN_PREFIX_PROMPTS: &[Key] = &[
+    (
+        "pool_size",
+        Whole(1),
+        "Different texts, of which each conversation begins with one. With length.",
+    ),
+    ("length", Whole(1), "Tokens of each text of the pool."),
+    (
+        "shared_system_length",
+        Whole(1),
+        "Tokens of a system message that all conversations have.",
+    ),
+    (
+        "user_context_length",
+        Whole(1),
+        "Tokens of a message in front of the first turn, of which each conversation has its own.",
+    ),
 ];
 
 pub(super) const IN_PROMPTS: &[Key] = &[
@@ -281,24 +314,28 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         TOKENS,
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
-    ("batch_size", Whole(1), "Prompts of a request; 1."),
+    ("batch_size", Whole(1), "Prompts of a request; 1 by default."),
+    (
+        "sequence_distribution",
+        PAIRS,
+        "Pairs of isl and osl that are drawn together, in place of both.",
+    ),
+    (
+        "random_range_ratio",
+        Number(NOT_NEGATIVE.up_to(1.0)),
+        "How far lengths lie from isl and osl, evenly spread, as a share of them.",
+    ),
+    (
+        "random_corpus_style",
+        Words(&["vllm", "sglang"]),
+        "Whose rule the share follows: vllm around the length, sglang below it.",
+    ),
 ];
 
 pub(super) const IN_RANKINGS: &[Key] = &[
     ("passages", TOKENS, "Passages of a request."),
     ("passage_tokens", TOKENS, "Tokens of a passage."),
     ("query_tokens", TOKENS, "Tokens of the query."),
-];
-
-pub(super) const IN_LENGTH: &[Key] = &[
-    (
-        "type",
-        Exactly(&["fixed", "normal"]),
-        "Kind of the distribution; known by its keys.",
-    ),
-    ("value", Number(NOT_NEGATIVE), "Always this."),
-    ("mean", Number(NOT_NEGATIVE), "Mean of a normal distribution."),
-    ("stddev", Number(NOT_NEGATIVE), "Its standard deviation."),
 ];
 
 pub(super) const IN_ARTIFACTS: &[Key] = &[
