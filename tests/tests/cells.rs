@@ -4,6 +4,7 @@ use ringload_mock_server::MockServer;
 use ringload_tests::cells::{
     REQUESTS, aggregate_files, config, faulty, json, quick, run_files, scenarios, start, tree,
 };
+use ringload_tests::mock;
 use ringload_tests::program::{Program, Workplace};
 use serde_json::Value;
 
@@ -531,7 +532,8 @@ fn the_exit_code_of_a_sweep_is_that_of_its_worst_outcome() {
 
 #[test]
 fn variants_of_the_command_line_run_what_their_flags_say() {
-    let server = quick();
+    // Answers as long as they are asked to be.
+    let server = mock(|options| options.osl = None);
     let workplace = Workplace::new("");
     let mut command = workplace.command(&["profile", "--ui", "none", "--cores", "1", "--artifact-dir", "results"]);
     command.args(["--model", "mock-model", "--url", &server.url(), "--isl-stddev", "0"]);

@@ -2,9 +2,15 @@
 
 use super::decode::{Bounds, Field};
 use super::diagnostic::quote;
-use super::schema::{CONVERGENCE, nearest};
+use super::schema::{Schema, nearest};
 use super::slos::{OF_TOKENS, SHORT, SLO_METRICS, UNMEASURED};
 use super::suite::Variation;
+
+pub(super) static CONVERGENCE: Schema = Schema {
+    place: "multi_run.convergence",
+    keys: &["metric", "stat", "mode", "threshold", "min_runs"],
+    refused: &[],
+};
 
 /// Fewest trials that can agree.
 const MIN_RUNS: u32 = 2;

@@ -2,7 +2,28 @@
 
 use super::convergence::{self, Convergence};
 use super::decode::{Bounds, Field, Section};
-use super::schema::{FAILURE_POLICY, MULTI_RUN};
+use super::schema::Schema;
+
+pub(super) static MULTI_RUN: Schema = Schema {
+    place: "multi_run",
+    keys: &[
+        "num_runs",
+        "cooldown_seconds",
+        "confidence_level",
+        "set_consistent_seed",
+        "vary_seed_per_trial",
+        "disable_warmup_after_first",
+        "convergence",
+        "failure_policy",
+    ],
+    refused: &[],
+};
+
+pub(super) static FAILURE_POLICY: Schema = Schema {
+    place: "sweep.failure_policy",
+    keys: &["on_child_failure", "max_failures"],
+    refused: &[],
+};
 
 /// Most trials of a variation.
 const MAX_RUNS: i128 = 10;

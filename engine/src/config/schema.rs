@@ -2,7 +2,9 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::convergence::CONVERGENCE;
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::multi_run::{FAILURE_POLICY, MULTI_RUN};
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
@@ -68,33 +70,6 @@ pub(super) static SWEEP: Schema = Schema {
 pub(super) static SCENARIO: Schema = Schema {
     place: "sweep.runs[]",
     keys: &["name", "benchmark", "values", "variables"],
-    refused: &[],
-};
-
-pub(super) static FAILURE_POLICY: Schema = Schema {
-    place: "sweep.failure_policy",
-    keys: &["on_child_failure", "max_failures"],
-    refused: &[],
-};
-
-pub(super) static MULTI_RUN: Schema = Schema {
-    place: "multi_run",
-    keys: &[
-        "num_runs",
-        "cooldown_seconds",
-        "confidence_level",
-        "set_consistent_seed",
-        "vary_seed_per_trial",
-        "disable_warmup_after_first",
-        "convergence",
-        "failure_policy",
-    ],
-    refused: &[],
-};
-
-pub(super) static CONVERGENCE: Schema = Schema {
-    place: "multi_run.convergence",
-    keys: &["metric", "stat", "mode", "threshold", "min_runs"],
     refused: &[],
 };
 
