@@ -5,6 +5,7 @@
 pub(super) use super::convergence::CONVERGENCE;
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
 pub(super) use super::multi_run::{FAILURE_POLICY, MULTI_RUN};
+pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
@@ -134,6 +135,7 @@ pub(super) static ENDPOINT: Schema = Schema {
         "connection_reuse",
         "headers",
         "extra",
+        "template",
         "session_header",
         "use_legacy_max_tokens",
         "use_server_token_count",
@@ -146,7 +148,6 @@ pub(super) static ENDPOINT: Schema = Schema {
     ],
     refused: &[
         refused("per_chunk_usage", OFF),
-        refused("template", NEVER),
         refused("request_content_type", &["application/json"]),
         refused("download_video_content", OFF),
         refused("uuid_and_strip", OFF),

@@ -19,6 +19,7 @@ mod sections;
 mod slos;
 mod sweep;
 mod telemetry;
+mod templates;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -155,6 +155,8 @@ pub enum Verification {
 pub struct EndpointPlan {
     /// The API.
     pub kind: EndpointKind,
+    /// JMESPath to the answers of type template; `None` looks for them.
+    pub response_field: Option<String>,
     /// The servers that get the load: sessions take them in turn. Never empty.
     pub targets: Vec<Target>,
     /// Whether requests ask for an event stream.

@@ -40,6 +40,8 @@ pub(crate) struct SavedPlan {
     /// The same of the file of the system's message.
     system_prompt_file: Option<(String, String)>,
     kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_field: Option<String>,
     streaming: bool,
     phases: Vec<SavedPhase>,
     /// What identities are made from that the dataset does not bring.
@@ -105,6 +107,7 @@ impl SavedPlan {
             dataset_file: plan.dataset_file.as_ref().map(file),
             system_prompt_file: plan.system_prompt_file.as_ref().map(file),
             kind: plan.endpoint.kind.as_str().to_owned(),
+            response_field: plan.endpoint.response_field.clone(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             made_ids: plan.requests.conversations.made_ids().root(),
@@ -167,6 +170,7 @@ impl SavedPlan {
             system_prompt_file: self.system_prompt_file.map(file),
             endpoint: EndpointPlan {
                 kind,
+                response_field: self.response_field,
                 targets: Vec::new(),
                 streaming: self.streaming,
                 connection_reuse: ConnectionReuse::default(),

@@ -65,6 +65,7 @@ pub(crate) fn plan() -> Plan {
         models: ModelPlan::in_turn(vec!["m".to_owned()]),
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: vec![Target {
                 url: TARGET.to_owned(),
                 host: "127.0.0.1".to_owned(),

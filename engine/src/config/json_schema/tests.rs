@@ -262,8 +262,12 @@ fn bases() -> Vec<Value> {
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
+    let mut custom = simple.clone();
+    custom["endpoint"] =
+        json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
     vec![
         json!({"benchmark": ranked}),
+        json!({"benchmark": custom}),
         json!({"benchmark": shaped}),
         json!({"benchmark": paired}),
         json!({"benchmark": ranged}),
