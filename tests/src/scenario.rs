@@ -460,6 +460,7 @@ impl Scenario {
                 summary_json: true,
                 records: self.records,
                 raw: false,
+                outputs: false,
                 trace: self.trace,
                 prefix: None,
                 slice: self.slice,

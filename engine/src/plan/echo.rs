@@ -459,6 +459,7 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
         ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
+        ("export_outputs_json", written.export_outputs_json.map(Value::from)),
         ("trace", written.trace.map(Value::from)),
     ])
 }

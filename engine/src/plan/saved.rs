@@ -51,6 +51,9 @@ pub(crate) struct SavedPlan {
     summary_json: bool,
     records: bool,
     raw: bool,
+    outputs: bool,
+    /// What servers said can be shown as it is: there are no credentials that it would have to be searched for.
+    is_without_secrets: bool,
     trace: bool,
     /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
     heads: Option<SavedHeads>,
@@ -116,6 +119,8 @@ impl SavedPlan {
             summary_json: plan.artifacts.summary_json,
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
+            outputs: plan.artifacts.outputs,
+            is_without_secrets: plan.secrets.is_empty(),
             trace: plan.artifacts.trace,
             heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
             bodies: match shows_requests(plan.artifacts.raw) {
@@ -192,6 +197,7 @@ impl SavedPlan {
                 summary_json: self.summary_json,
                 records: self.records,
                 raw: self.raw,
+                outputs: self.outputs,
                 trace: self.trace,
                 prefix: self.prefix,
                 slice: self.slice_ns.map(Nanos),
@@ -206,6 +212,11 @@ impl SavedPlan {
     /// Whether it has the heads of requests, which traces show.
     pub(crate) fn has_heads(&self) -> bool {
         self.heads.is_some()
+    }
+
+    /// Whether texts of answers may be shown.
+    pub(crate) fn is_without_secrets(&self) -> bool {
+        self.is_without_secrets
     }
 
     /// Whether it has all that raw records are made of.
