@@ -1,11 +1,18 @@
 //! The keys of `benchmark.dataset` with type: file.
 
-use super::decode::Section;
+use super::decode::{Bounds, Section};
 use super::free;
 use super::tree::Position;
 
 /// Keys that only datasets from files have.
-pub(super) const KEYS: [&str; 4] = ["path", "records", "format", "block_size"];
+pub(super) const KEYS: [&str; 6] = [
+    "path",
+    "records",
+    "format",
+    "block_size",
+    "ignore_trace_delays",
+    "inter_turn_delay_cap_seconds",
+];
 
 /// Prompts that the user brings.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +23,10 @@ pub struct FileDataset {
     pub format: Option<FileFormat>,
     /// Tokens of a block that a trace numbers.
     pub block_size: Option<u32>,
+    /// Whether recorded times count for nothing.
+    pub ignore_trace_delays: Option<bool>,
+    /// Longest wait between two turns, in seconds.
+    pub delay_cap_s: Option<f64>,
 }
 
 /// Where records stand.
@@ -100,6 +111,18 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         }
         field.integer(1, MAX_BLOCK.into())
     });
+    let ignore_trace_delays = section.field("ignore_trace_delays").map(|field| field.boolean());
+    let delay_cap_s = section
+        .field("inter_turn_delay_cap_seconds")
+        .map(|field| field.duration(Bounds::NOT_NEGATIVE));
+    // A file that is tried without its delays may keep its cap.
+    if let (Some(Some(true)), Some(_)) = (ignore_trace_delays, delay_cap_s) {
+        let key = "inter_turn_delay_cap_seconds";
+        section.warn(
+            key,
+            "this has no effect beside `ignore_trace_delays`, which leaves no delays",
+        );
+    }
     let origin = origin(section);
     Some(FileDataset {
         origin: origin?,
@@ -110,6 +133,14 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         },
         block_size: match block_size {
             Some(size) => Some(size?),
+            None => None,
+        },
+        ignore_trace_delays: match ignore_trace_delays {
+            Some(ignore) => Some(ignore?),
+            None => None,
+        },
+        delay_cap_s: match delay_cap_s {
+            Some(cap) => Some(cap?),
             None => None,
         },
     })

@@ -206,6 +206,8 @@ pub(super) static DATASET: Schema = Schema {
         "records",
         "format",
         "block_size",
+        "ignore_trace_delays",
+        "inter_turn_delay_cap_seconds",
         "rankings",
     ],
     refused: &[
@@ -224,9 +226,7 @@ pub(super) static DATASET: Schema = Schema {
         refused("image_batch_size", &["1"]),
         refused("audio_batch_size", &["1"]),
         refused("video_batch_size", &["1"]),
-        refused("ignore_trace_delays", OFF),
         refused("use_think_time_only", OFF),
-        refused("inter_turn_delay_cap_seconds", NEVER),
     ],
 };
 

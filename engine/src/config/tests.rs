@@ -17,6 +17,7 @@ mod sections;
 mod slos;
 mod sweep;
 mod telemetry;
+mod traces;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

@@ -452,6 +452,11 @@ fn schedule(
         );
         return Err(mistake("type", message));
     }
+    if config.dataset.file.as_ref().and_then(|file| file.ignore_trace_delays) == Some(true) {
+        let message = "a fixed schedule replays the timestamps of its dataset, but dataset.ignore_trace_delays is true; remove that key, \
+                       or use another type of phase";
+        return Err(mistake("type", message.to_owned()));
+    }
     let bound = |millis: Option<u64>, default| millis.map_or(default, Nanos::from_millis);
     let first = bound(written.start_ms, Nanos::ZERO);
     let window = Window {

@@ -12,9 +12,10 @@ use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Sc
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
-    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
-    sha256,
+    FileTimes, LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes,
+    read_records, sha256,
 };
+use crate::units::Nanos;
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
 const DEFAULT_ENTRIES: u32 = 100;
@@ -277,7 +278,17 @@ fn sessions<'a>(
     if let (Some(entries), false) = (config.dataset.entries, is_pool(file)) {
         sessions.truncate(entries as usize);
     }
+    times(file).apply(&mut sessions);
     Ok(sessions)
+}
+
+fn times(file: &config::FileDataset) -> FileTimes {
+    if file.ignore_trace_delays == Some(true) {
+        return FileTimes::Ignored;
+    }
+    FileTimes::Kept {
+        delay_max: file.delay_cap_s.map_or(Nanos::MAX, Nanos::from_secs_f64),
+    }
 }
 
 /// Where the first turn of a session stands that should have a timestamp.

@@ -218,6 +218,14 @@ fn dataset(dataset: &Dataset) -> Value {
             file.and_then(|file| file.format).map(|format| json!(format.as_str())),
         ),
         ("block_size", file.and_then(|file| file.block_size).map(Value::from)),
+        (
+            "ignore_trace_delays",
+            file.and_then(|file| file.ignore_trace_delays).map(Value::from),
+        ),
+        (
+            "inter_turn_delay_cap_seconds",
+            file.and_then(|file| file.delay_cap_s).map(Value::from),
+        ),
         ("sampling", dataset.sampling.map(|sampling| json!(sampling.as_str()))),
         ("random_seed", dataset.random_seed.map(Value::from)),
         ("entries", dataset.entries.map(Value::from)),

@@ -311,6 +311,30 @@ fn prompts_come_from_a_file_and_a_trace_with_timestamps_is_replayed() {
         (&json!(10), &json!(30), &json!(false))
     );
     assert_eq!(window["datasets"][0]["block_size"], 500);
+    let ignored = told(None, &format!("{line} --ignore-trace-delays --request-count 5"));
+    assert_eq!(
+        (
+            &ignored["phases"][0]["type"],
+            &ignored["datasets"][0]["ignore_trace_delays"]
+        ),
+        (&json!("concurrency"), &json!(true)),
+        "there is nothing to replay"
+    );
+    assert_eq!(
+        told(None, &format!("{line} --no-ignore-trace-delays"))["phases"][0]["type"],
+        "fixed_schedule"
+    );
+    let contradiction = refusal(None, &format!("{line} --ignore-trace-delays --fixed-schedule"));
+    assert!(
+        contradiction.starts_with("--fixed-schedule: a fixed schedule replays the timestamps"),
+        "{contradiction}"
+    );
+    let capped = told(None, &format!("{line} --inter-turn-delay-cap-seconds 1m"));
+    assert_eq!(capped["datasets"][0]["inter_turn_delay_cap_seconds"], 60.0);
+    assert!(
+        refusal(Some(ONE), "--ignore-trace-delays")
+            .starts_with("--ignore-trace-delays: has no meaning for synthetic prompts")
+    );
     let auto = told(None, &format!("{line} --fixed-schedule --fixed-schedule-auto-offset"));
     assert_eq!(auto["phases"][0]["auto_offset"], true);
 

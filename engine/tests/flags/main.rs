@@ -195,6 +195,8 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "input-file",
         "custom-dataset-type",
         "isl-block-size",
+        "ignore-trace-delays",
+        "inter-turn-delay-cap-seconds",
         "request-rate-series",
         "fixed-schedule",
         "fixed-schedule-auto-offset",

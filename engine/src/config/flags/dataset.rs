@@ -115,6 +115,20 @@ pub(super) static FLAGS: &[Flag] = &[
         "Tokens of a block that a mooncake_trace numbers [default: 512]",
     )
     .aka(&["prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"]),
+    Flag::switch(
+        "ignore-trace-delays",
+        Dataset,
+        Prompts("ignore_trace_delays"),
+        "Send the turns of --input-file one after the other, without their timestamps and delays",
+    )
+    .more("A trace with timestamps is then not replayed, but sent like any other prompts."),
+    Flag::value(
+        "inter-turn-delay-cap-seconds",
+        "TIME",
+        Dataset,
+        Prompts("inter_turn_delay_cap_seconds"),
+        "Longest wait between two turns of --input-file [default: none]",
+    ),
     Flag::value(
         "prompt-batch-size",
         "N",

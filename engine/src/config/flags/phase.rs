@@ -298,7 +298,10 @@ impl Overlay<'_> {
 
     /// Replays a trace with timestamps, as its times are why one brings a trace.
     fn promote(&mut self, home: &Home) {
-        if !self.is_timed_trace() {
+        let ignored = self
+            .get("ignore-trace-delays")
+            .is_some_and(|given| given.is_on() != Some(false));
+        if ignored || !self.is_timed_trace() {
             return;
         }
         let Some(file) = self.get("input-file") else { return };

@@ -226,7 +226,9 @@ fn bases() -> Vec<Value> {
     let mut filed = simple.clone();
     filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4});
     let mut recorded = simple.clone();
-    recorded["dataset"] = json!({"type": "file", "records": [{"text": "a"}]});
+    recorded["dataset"] = json!({
+        "type": "file", "records": [{"text": "a"}], "ignore_trace_delays": false, "inter_turn_delay_cap_seconds": 5,
+    });
     recorded["endpoint"] = json!({"urls": ["http://h"]});
     let mut listed = simple.clone();
     listed.as_object_mut().expect("a mapping").remove("dataset");

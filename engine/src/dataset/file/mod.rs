@@ -11,6 +11,7 @@ mod conversations;
 mod mistake;
 mod record;
 mod session;
+mod times;
 
 use std::fs::File;
 use std::io;
@@ -22,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 pub use conversations::FileConversations;
 pub use mistake::{FileError, FileMistake};
 pub use session::{Content, FileTurn, Session, Turns};
+pub use times::FileTimes;
 
 use mistake::Mistakes;
 

@@ -6,6 +6,7 @@ mod lengths;
 mod models;
 mod slices;
 mod telemetry;
+mod traces;
 
 use super::*;
 use crate::config::parse;

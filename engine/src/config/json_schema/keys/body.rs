@@ -263,6 +263,16 @@ pub(super) const IN_DATASET: &[Key] = &[
     ),
     ("block_size", Whole(1), "Tokens of a block of a mooncake_trace."),
     (
+        "ignore_trace_delays",
+        Boolean,
+        "Whether timestamps and delays of a file count for nothing, so that turns follow at once.",
+    ),
+    (
+        "inter_turn_delay_cap_seconds",
+        Duration(NOT_NEGATIVE),
+        "Longest wait between two turns of a file; longer delays become this.",
+    ),
+    (
         "rankings",
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
