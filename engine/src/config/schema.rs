@@ -4,6 +4,7 @@
 
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
+pub(super) use super::synthesis::SYNTHESIS;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
 /// A kind of mapping in the file.
@@ -29,7 +30,7 @@ pub(super) const fn refused(key: &'static str, harmless: &'static [&'static str]
     Refused { key, harmless }
 }
 
-const OFF: &[&str] = &["false", "no", "off"];
+pub(super) const OFF: &[&str] = &["false", "no", "off"];
 pub(super) const NEVER: &[&str] = &[];
 const EMPTY: &[&str] = &["{}", "[]"];
 
@@ -208,6 +209,7 @@ pub(super) static DATASET: Schema = Schema {
         "block_size",
         "ignore_trace_delays",
         "inter_turn_delay_cap_seconds",
+        "synthesis",
         "rankings",
     ],
     refused: &[
@@ -220,7 +222,6 @@ pub(super) static DATASET: Schema = Schema {
         refused("dataset", NEVER),
         refused("hf_subset", NEVER),
         refused("filters", NEVER),
-        refused("synthesis", NEVER),
         refused("cache_bust", NEVER),
         refused("prompt_batch_size", &["1"]),
         refused("image_batch_size", &["1"]),

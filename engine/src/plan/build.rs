@@ -13,7 +13,7 @@ use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan,
     ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan,
     RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive,
-    advice, authorization, directory, echo, readiness, slices, telemetry,
+    advice, authorization, directory, echo, readiness, slices, telemetry, traces,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -457,7 +457,10 @@ fn schedule(
                        or use another type of phase";
         return Err(mistake("type", message.to_owned()));
     }
-    let bound = |millis: Option<u64>, default| millis.map_or(default, Nanos::from_millis);
+    // A window is written with the times of the file, whatever the speed of the replay.
+    let times = traces::times(config);
+    let bound =
+        |millis: Option<u64>, default| millis.map_or(default, |millis| times.scaled(Nanos::from_millis(millis)));
     let first = bound(written.start_ms, Nanos::ZERO);
     let window = Window {
         first,
@@ -477,7 +480,9 @@ fn schedule(
             } else {
                 "start_offset"
             };
-            let (first, last) = (first.as_millis_f64(), last.as_millis_f64());
+            // To the microsecond, for a division that is undone leaves a rest.
+            let written = |time: Nanos| (time.as_millis_f64() * times.speedup() * 1e3).round() / 1e3;
+            let (first, last) = (written(first), written(last));
             mistake(
                 key,
                 format!("no entry of the dataset starts in this window; its timestamps go from {first} to {last} ms"),

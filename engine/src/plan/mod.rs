@@ -23,6 +23,7 @@ mod schedule;
 mod slices;
 mod target;
 mod telemetry;
+mod traces;
 mod yaml;
 
 pub use crate::config::{

@@ -326,11 +326,27 @@ fn prompts_come_from_a_file_and_a_trace_with_timestamps_is_replayed() {
     );
     let contradiction = refusal(None, &format!("{line} --ignore-trace-delays --fixed-schedule"));
     assert!(
-        contradiction.starts_with("--fixed-schedule: a fixed schedule replays the timestamps"),
+        contradiction.starts_with("--ignore-trace-delays: a schedule replays the times of the file"),
         "{contradiction}"
     );
     let capped = told(None, &format!("{line} --inter-turn-delay-cap-seconds 1m"));
     assert_eq!(capped["datasets"][0]["inter_turn_delay_cap_seconds"], 60.0);
+    let changed = told(
+        None,
+        &format!(
+            "{line} --synthesis-speedup-ratio 2 --synthesis-prefix-len-multiplier 1 --synthesis-prefix-root-multiplier 2 \
+             --synthesis-prompt-len-multiplier 0.5 --synthesis-output-len-multiplier 3 --synthesis-max-isl 700 --synthesis-max-osl 9"
+        ),
+    );
+    assert_eq!(
+        changed["datasets"][0]["synthesis"],
+        json!({"speedup_ratio": 2.0, "prefix_len_multiplier": 1.0, "prefix_root_multiplier": 2, "prompt_len_multiplier": 0.5,
+               "output_len_multiplier": 3.0, "max_isl": 700, "max_osl": 9})
+    );
+    assert!(
+        refusal(None, &format!("{line} --synthesis-max-isl 4"))
+            .starts_with("--synthesis-max-isl: every record has a longer prompt")
+    );
     assert!(
         refusal(Some(ONE), "--ignore-trace-delays")
             .starts_with("--ignore-trace-delays: has no meaning for synthetic prompts")

@@ -30,7 +30,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("batch-size-audio", MEDIA),
     ("prompt-corpus", "synthetic prompts have one corpus"),
     ("cache-bust*", "prompts are sent as they are"),
-    ("synthesis-*", TRACE),
     ("use-think-time-only", WEKA),
     ("no-use-think-time-only", WEKA),
     ("allow-dataset-wrap", TRACE),

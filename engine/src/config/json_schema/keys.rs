@@ -10,7 +10,7 @@ use super::super::schema::{
     ADAPTIVE_CONTROL, ADAPTIVE_SCALE, ADAPTIVE_STRATEGY, ARTIFACTS, BENCHMARK, CANCELLATION, DATASET, DISCOVERY,
     ENDPOINT, ENVELOPE, FAILURE_POLICY, GPU_TELEMETRY, LENGTH, LENGTH_PAIR, LOGGING, MODEL, MODELS, MULTI_RUN,
     NETWORK_LATENCY, PEAK, PHASE, POINT, PROMPTS, RAMP, RANKINGS, RATE_POINT, RATE_SERIES, RESET_KV_CACHE, RUNTIME,
-    SCENARIO, SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, Schema, TOKENIZER,
+    SCENARIO, SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, SYNTHESIS, Schema, TOKENIZER,
 };
 use super::shape::Shape;
 
@@ -18,7 +18,7 @@ use super::shape::Shape;
 pub(super) type Key = (&'static str, Shape, &'static str);
 
 /// Every section with its keys.
-pub(super) static ALL: [(&Schema, &[Key]); 35] = [
+pub(super) static ALL: [(&Schema, &[Key]); 36] = [
     (&ENVELOPE, file::IN_ENVELOPE),
     (&SWEEP, file::IN_SWEEP),
     (&SCENARIO, file::IN_SCENARIO),
@@ -31,6 +31,7 @@ pub(super) static ALL: [(&Schema, &[Key]); 35] = [
     (&RESET_KV_CACHE, body::IN_RESET_KV_CACHE),
     (&SERVER_PROFILER, body::IN_SERVER_PROFILER),
     (&DATASET, body::IN_DATASET),
+    (&SYNTHESIS, body::IN_SYNTHESIS),
     (&PROMPTS, body::IN_PROMPTS),
     (&RANKINGS, body::IN_RANKINGS),
     (&LENGTH, lengths::IN_LENGTH),

@@ -224,7 +224,10 @@ fn bases() -> Vec<Value> {
     let mut warmed = simple.clone();
     warmed["warmup"] = simple["profiling"].clone();
     let mut filed = simple.clone();
-    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4});
+    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "synthesis": {
+        "speedup_ratio": 2, "prefix_len_multiplier": 2, "prefix_root_multiplier": 2, "prompt_len_multiplier": 2, "output_len_multiplier": 2, "max_isl": 9,
+        "max_osl": 9,
+    }});
     let mut recorded = simple.clone();
     recorded["dataset"] = json!({
         "type": "file", "records": [{"text": "a"}], "ignore_trace_delays": false, "inter_turn_delay_cap_seconds": 5,

@@ -337,10 +337,6 @@ fn a_dataset_from_a_file_has_a_path_or_records() {
             "path: x, prompts: {osl: 5}",
             "`prompts` has no meaning beside prompts from a file",
         ),
-        (
-            "path: x, synthesis: {speedup_ratio: 2}",
-            "not supported by ringload yet: `synthesis`",
-        ),
         ("path: x, sampling: sorted", "allowed: sequential, shuffle, random"),
     ] {
         let found = mistakes(&dataset(bad));

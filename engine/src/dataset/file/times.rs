@@ -3,12 +3,17 @@
 use super::session::Session;
 use crate::units::Nanos;
 
+/// The latest time that a record may have: far below the end of the clock.
+const LATEST: Nanos = Nanos::from_millis(10_000_000_000_000);
+
 /// What becomes of timestamps and delays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileTimes {
     /// They count.
     Kept {
-        /// Longest delay: one that is longer becomes this.
+        /// What timestamps and delays are divided by: finite, above 0.
+        speedup: f64,
+        /// Longest delay: one that is longer after the division becomes this.
         delay_max: Nanos,
     },
     /// They count for nothing: turns follow at once.
@@ -17,7 +22,27 @@ pub enum FileTimes {
 
 impl FileTimes {
     /// Every time as it is written.
-    pub const AS_WRITTEN: Self = Self::Kept { delay_max: Nanos::MAX };
+    pub const AS_WRITTEN: Self = Self::Kept {
+        speedup: 1.0,
+        delay_max: Nanos::MAX,
+    };
+
+    /// What times are divided by.
+    pub fn speedup(self) -> f64 {
+        match self {
+            Self::Kept { speedup, .. } => speedup,
+            Self::Ignored => 1.0,
+        }
+    }
+
+    /// A time of the file as it is replayed. What is earlier or later in the file stays so, and what is at the same time too.
+    pub fn scaled(self, time: Nanos) -> Nanos {
+        match self.speedup() {
+            1.0 => time,
+            // The cast saturates.
+            speedup => Nanos((time.0 as f64 / speedup).round() as u64).min(LATEST),
+        }
+    }
 
     /// Changes the times of all turns.
     pub fn apply(self, sessions: &mut [Session<'_>]) {
@@ -26,7 +51,10 @@ impl FileTimes {
         }
         for turn in sessions.iter_mut().flat_map(|session| session.turns.iter_mut()) {
             match self {
-                Self::Kept { delay_max } => turn.delay = turn.delay.map(|delay| delay.min(delay_max)),
+                Self::Kept { delay_max, .. } => {
+                    turn.timestamp = turn.timestamp.map(|at| self.scaled(at));
+                    turn.delay = turn.delay.map(|delay| self.scaled(delay).min(delay_max));
+                }
                 Self::Ignored => (turn.timestamp, turn.delay) = (None, None),
             }
         }
@@ -71,6 +99,7 @@ mod tests {
         ];
         assert_eq!(times(FileTimes::AS_WRITTEN), written);
         let capped = |millis| FileTimes::Kept {
+            speedup: 1.0,
             delay_max: Nanos::from_millis(millis),
         };
         let mut expected = written;
@@ -78,6 +107,31 @@ mod tests {
         assert_eq!(times(capped(2000)), expected);
         (expected[0].1, expected[1].1) = (Some(0.0), Some(0.0));
         assert_eq!(times(capped(0)), expected);
+    }
+
+    #[test]
+    fn a_faster_replay_divides_times_before_delays_are_capped() {
+        let faster = |speedup, cap| FileTimes::Kept {
+            speedup,
+            delay_max: Nanos::from_millis(cap),
+        };
+        assert_eq!(
+            times(faster(4.0, 100_000)),
+            [
+                (Some(1.25), Some(25.0)),
+                (None, Some(750.125)),
+                (Some(2250.0), None),
+                (None, None)
+            ]
+        );
+        assert_eq!(times(faster(2.0, 1500))[1].1, Some(1500.0));
+        assert_eq!(times(faster(0.5, 100_000))[2].0, Some(18_000.0));
+        assert_eq!(
+            times(faster(f64::MIN_POSITIVE, 1))[2].0,
+            Some(1e13),
+            "no later than any record may be"
+        );
+        assert_eq!(times(faster(f64::MAX, 1))[2].0, Some(0.0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
-    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, SYNTHESIS, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -273,9 +273,48 @@ pub(super) const IN_DATASET: &[Key] = &[
         "Longest wait between two turns of a file; longer delays become this.",
     ),
     (
+        "synthesis",
+        Section(&SYNTHESIS),
+        "What is changed of a trace before it is sent: times, lengths, what prompts share.",
+    ),
+    (
         "rankings",
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
+    ),
+];
+
+pub(super) const IN_SYNTHESIS: &[Key] = &[
+    (
+        "speedup_ratio",
+        Number(POSITIVE),
+        "What timestamps and delays are divided by: 2 is twice as fast.",
+    ),
+    (
+        "prefix_len_multiplier",
+        Number(POSITIVE),
+        "What the length of shared beginnings of prompts is multiplied with.",
+    ),
+    (
+        "prefix_root_multiplier",
+        Whole(1),
+        "Over how many sets that share nothing sessions are spread.",
+    ),
+    (
+        "prompt_len_multiplier",
+        Number(POSITIVE),
+        "What the length of the rest of a prompt is multiplied with.",
+    ),
+    (
+        "output_len_multiplier",
+        Number(NOT_NEGATIVE),
+        "What the tokens that a record asks for are multiplied with.",
+    ),
+    ("max_isl", Whole(1), "Records with a longer prompt are left out."),
+    (
+        "max_osl",
+        Whole(1),
+        "Most tokens that a record asks for; more become this.",
     ),
 ];
 
