@@ -120,6 +120,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             records: true,
             raw: false,
             trace: false,
+            show_trace_timing: false,
             prefix: None,
             slice: None,
         },

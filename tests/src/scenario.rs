@@ -458,6 +458,7 @@ impl Scenario {
                 records: self.records,
                 raw: false,
                 trace: self.trace,
+                show_trace_timing: false,
                 prefix: None,
                 slice: self.slice,
             },

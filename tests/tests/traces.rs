@@ -1,7 +1,7 @@
 //! Recorded traces end to end: what a config does to their times and lengths reaches the wire, by file and by flags.
 
 use ringload_tests::books::Books;
-use ringload_tests::program::Workplace;
+use ringload_tests::program::{Workplace, config, phase};
 use ringload_tests::sessions::sessions;
 use ringload_tests::{Record, Run, configured, mock};
 
@@ -192,4 +192,63 @@ fn flags_change_a_trace_as_the_file_does() {
         assert_eq!(config["phases"][0]["type"], kind);
         assert_eq!(config["datasets"][0]["synthesis"]["max_isl"], 100);
     }
+}
+
+#[test]
+fn times_on_the_wire_have_tables_of_their_own_on_the_console() {
+    let server = mock(|options| options.ttft = std::time::Duration::from_millis(30));
+    let text = |artifacts: &str, sweep: &str| {
+        let phases = phase("warmup", "requests: 1") + &phase("load", "requests: 3");
+        config(&server.url(), &phases).replace("dir: ./results", artifacts) + sweep
+    };
+    let titles = |stdout: &str| -> Vec<String> {
+        let lines = stdout.lines().filter(|line| line.contains("HTTP trace timing"));
+        lines.map(str::to_owned).collect()
+    };
+    let shown = Workplace::new(&text("dir: results, show_trace_timing: true", ""));
+    let ended = shown.profile(&[]).expect(0);
+    assert_eq!(
+        titles(&ended.stdout),
+        [
+            "HTTP trace timing, warmup (warmup)",
+            "HTTP trace timing, load (profiling)"
+        ]
+    );
+    // What the console says is what the artifacts say.
+    let waiting = &shown.root()["http_req_waiting"];
+    let average = waiting["avg"].as_f64().expect("it is measured without traces too");
+    let row = ended
+        .stdout
+        .lines()
+        .rev()
+        .find(|line| line.contains("HTTP Waiting (TTFB) (ms)"));
+    let figure = row.and_then(|row| {
+        row.rsplit("(ms)")
+            .next()?
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    assert!(
+        figure.is_some_and(|figure| (figure - average).abs() < 0.006),
+        "{average} in {row:?}"
+    );
+    let lines = std::fs::read_to_string(shown.path("results/profile_export.jsonl")).expect("records");
+    assert!(!lines.contains("trace_data"));
+    assert_eq!(shown.root()["input_config"]["artifacts"]["show_trace_timing"], true);
+
+    let hidden = Workplace::new(&text("dir: results", ""));
+    assert!(titles(&hidden.profile(&[]).expect(0).stdout).is_empty());
+    let by_flag = hidden.profile(&["--show-trace-timing", "--overwrite"]).expect(0);
+    assert_eq!(titles(&by_flag.stdout).len(), 2);
+    let sweep = Workplace::new(&text(
+        "dir: results, show_trace_timing: true",
+        "sweep: {type: grid, parameters: {phases.load.concurrency: [1, 2]}}\n",
+    ));
+    let cells = titles(&sweep.profile(&[]).expect(0).stdout);
+    assert!(
+        cells.len() == 4 && cells[0].starts_with("cell ") && cells[0].ends_with(": HTTP trace timing, warmup (warmup)"),
+        "{cells:?}"
+    );
 }

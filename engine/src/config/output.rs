@@ -24,6 +24,8 @@ pub struct Artifacts {
     pub raw: Option<bool>,
     /// Whether records say how their requests went over the wire.
     pub trace: Option<bool>,
+    /// Whether the console shows how requests went over the wire.
+    pub show_trace_timing: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -72,6 +74,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         records,
         raw,
         trace,
+        show_trace_timing: section.field("show_trace_timing").and_then(|field| field.boolean()),
         slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
         slice_at: slice.map(|field| field.node.start),
     }

@@ -380,9 +380,17 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records", "raw", "trace", "slice_duration"],
+    keys: &[
+        "dir",
+        "prefix",
+        "summary",
+        "records",
+        "raw",
+        "trace",
+        "slice_duration",
+        "show_trace_timing",
+    ],
     refused: &[
-        refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
         refused("plot_required", OFF),

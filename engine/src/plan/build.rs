@@ -147,6 +147,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
             trace: config.artifacts.trace.unwrap_or(false),
+            show_trace_timing: config.artifacts.show_trace_timing.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
         },

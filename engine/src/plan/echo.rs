@@ -463,5 +463,6 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
         ("trace", written.trace.map(Value::from)),
+        ("show_trace_timing", written.show_trace_timing.map(Value::from)),
     ])
 }

@@ -48,6 +48,7 @@ pub(crate) struct SavedPlan {
     records: bool,
     raw: bool,
     trace: bool,
+    show_trace_timing: bool,
     /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
     heads: Option<SavedHeads>,
     bodies: Bodies,
@@ -113,6 +114,7 @@ impl SavedPlan {
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
             trace: plan.artifacts.trace,
+            show_trace_timing: plan.artifacts.show_trace_timing,
             heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
             bodies: match shows_requests(plan.artifacts.raw) {
                 true => Bodies::Kept,
@@ -186,6 +188,7 @@ impl SavedPlan {
                 records: self.records,
                 raw: self.raw,
                 trace: self.trace,
+                show_trace_timing: self.show_trace_timing,
                 prefix: self.prefix,
                 slice: self.slice_ns.map(Nanos),
             },

@@ -110,6 +110,7 @@ pub(crate) fn plan() -> Plan {
             records: true,
             raw: false,
             trace: false,
+            show_trace_timing: false,
             prefix: None,
             slice: None,
         },

@@ -78,7 +78,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {rtfx: 5}\n",
-        "  artifacts: {show_trace_timing: true}\n",
+        "  artifacts: {auto_plot: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
         "  tokenizer: gpt2\n",
@@ -362,6 +362,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             slice_at: None,
             raw: None,
             trace: None,
+            show_trace_timing: None,
         }
     );
     for (bad, words) in [
@@ -380,6 +381,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             "requests and answers are kept with the records",
         ),
         ("trace: 1.5", "true or false"),
+        ("show_trace_timing: 2", "true or false"),
         (
             "records: false, trace: true",
             "traces of requests are kept with the records",

@@ -385,6 +385,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         Boolean,
         "Whether each line of the records says how its request went over the wire.",
     ),
+    (
+        "show_trace_timing",
+        Boolean,
+        "Whether the console shows the times of requests on the wire, in tables of their own.",
+    ),
 ];
 
 pub(super) const IN_RUNTIME: &[Key] = &[("ui", Words(&["none", "simple"]), "What is shown while the load runs.")];
