@@ -52,7 +52,7 @@ fn record(gaps: &[u64]) -> RequestRecord {
         start: after(3),
         connected: Nanos::ZERO,
         send_end: after(12),
-        first_byte: after(99_000),
+        first_body: after(99_000),
         head: after(99_000),
         first_content,
         first_output: first_content,

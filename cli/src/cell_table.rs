@@ -2,8 +2,14 @@
 
 use crate::number::grouped_decimal;
 
-/// The columns after number and name. A figure that a cell does not have is shown as N/A.
-pub(crate) const FIGURES: [&str; 4] = ["requests/s", "ttft p99 (ms)", "latency p99 (ms)", "tokens/s"];
+/// The columns after number and name. A figure that a cell does not have is shown as N/A. The last one is there where requests are judged.
+pub(crate) const FIGURES: [&str; 5] = [
+    "requests/s",
+    "ttft p99 (ms)",
+    "latency p99 (ms)",
+    "tokens/s",
+    "goodput (req/s)",
+];
 
 /// One cell that has ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,11 +22,16 @@ pub(crate) struct CellRow {
     pub(crate) figures: [Option<f64>; FIGURES.len()],
     /// Why it did not succeed.
     pub(crate) reason: Option<String>,
+    /// What came of the controllers of its phases, a line each.
+    pub(crate) searches: Vec<String>,
 }
 
 /// Rows so far.
 pub(crate) struct CellTable {
     names: Vec<String>,
+    /// Where the artifacts of each cell are, below the directory of all.
+    places: Vec<String>,
+    figures: usize,
     width: usize,
     rows: Vec<CellRow>,
 }
@@ -29,14 +40,18 @@ pub(crate) struct CellTable {
 const NAME_CHARS: usize = 60;
 /// Width of the column of statuses: that of its longest word.
 const STATUS_WIDTH: usize = 11;
+/// Status of a cell that never started.
+const NOT_RUN: &str = "not run";
 
 impl CellTable {
-    /// For cells of these names, in the order of running.
-    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        let names: Vec<String> = names.map(shorten).collect();
+    /// For cells of these names and places, in the order of running. `judged`: there are service levels, and so there is a goodput.
+    pub(crate) fn new(cells: impl Iterator<Item = (String, String)>, judged: bool) -> Self {
+        let (names, places): (Vec<String>, Vec<String>) = cells.map(|(name, place)| (shorten(&name), place)).unzip();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         Self {
             names,
+            places,
+            figures: FIGURES.len() - usize::from(!judged),
             width: width.max("cell".len()),
             rows: Vec::new(),
         }
@@ -62,9 +77,10 @@ impl CellTable {
                 Some(row) => text.push_str(&self.line(row)),
                 None => text.push_str(&self.line(&CellRow {
                     index,
-                    status: "not run".into(),
+                    status: NOT_RUN.into(),
                     figures: [None; FIGURES.len()],
                     reason: None,
+                    searches: Vec::new(),
                 })),
             }
         }
@@ -80,10 +96,10 @@ impl CellTable {
             "status",
             width = self.width
         );
-        for figure in FIGURES {
+        for figure in &FIGURES[..self.figures] {
             text.push_str(&format!("  {figure:>16}"));
         }
-        text + "\n"
+        text + "  artifacts\n"
     }
 
     fn line(&self, row: &CellRow) -> String {
@@ -95,13 +111,17 @@ impl CellTable {
             row.status,
             width = self.width
         );
-        for figure in row.figures {
+        for figure in &row.figures[..self.figures] {
             let figure = figure.map_or_else(|| "N/A".to_owned(), |figure| grouped_decimal(figure, 2));
             text.push_str(&format!("  {figure:>16}"));
         }
-        text.push('\n');
-        if let Some(reason) = &row.reason {
-            let words: Vec<&str> = reason.split_whitespace().collect();
+        // Of a cell that did not run there are none.
+        match row.status.as_str() {
+            NOT_RUN => text.push('\n'),
+            _ => text.push_str(&format!("  {}\n", self.places[row.index])),
+        }
+        for line in row.reason.iter().chain(&row.searches) {
+            let words: Vec<&str> = line.split_whitespace().collect();
             text.push_str(&format!("{:>digits$}  {}\n", "", words.join(" ")));
         }
         text
@@ -129,14 +149,40 @@ mod tests {
         CellRow {
             index,
             status: status.into(),
-            figures: [Some(1234.5), None, Some(7.0), None],
+            figures: [Some(1234.5), None, Some(7.0), None, Some(3.0)],
             reason: reason.map(str::to_owned),
+            searches: Vec::new(),
         }
+    }
+
+    /// A table of cells of these names.
+    fn table<const N: usize>(names: [&str; N], judged: bool) -> CellTable {
+        CellTable::new(
+            names.into_iter().map(|name| (name.to_owned(), name.replace('=', "_"))),
+            judged,
+        )
+    }
+
+    #[test]
+    fn judged_requests_make_a_column_and_searches_a_line_each() {
+        let mut plain = table(["c=1"], false);
+        let line = plain.add(row(0, "succeeded", None));
+        assert!(!line.contains("goodput") && !line.contains("3.00"), "{line}");
+        let mut judged = table(["c=1"], true);
+        let searches = vec!["adaptive scale of phase a, completed: x".to_owned(), "of b".to_owned()];
+        let text = judged.add(CellRow {
+            searches,
+            ..row(0, "succeeded", None)
+        });
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with("goodput (req/s)  artifacts"), "{text}");
+        assert!(lines[1].ends_with(" 3.00  c_1"), "{text}");
+        assert_eq!(lines[2..], ["   adaptive scale of phase a, completed: x", "   of b"]);
     }
 
     #[test]
     fn the_header_comes_with_the_first_row_only() {
-        let mut table = CellTable::new(["concurrency=1", "concurrency=2"].into_iter());
+        let mut table = table(["concurrency=1", "concurrency=2"], false);
         let first = table.add(row(0, "succeeded", None));
         assert!(first.starts_with("#  cell           status"), "{first}");
         assert!(
@@ -152,12 +198,14 @@ mod tests {
 
     #[test]
     fn cells_that_did_not_run_are_in_the_whole_table() {
-        let mut table = CellTable::new(["a", "b"].into_iter());
+        let mut table = table(["a", "b"], false);
         table.add(row(0, "interrupted", None));
         let all = table.all();
         assert_eq!(all.lines().count(), 3);
         assert!(
-            all.lines().nth(2).is_some_and(|line| line.contains("b     not run")),
+            all.lines()
+                .nth(2)
+                .is_some_and(|line| line.contains("b     not run") && line.ends_with("N/A")),
             "{all}"
         );
     }

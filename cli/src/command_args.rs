@@ -34,6 +34,10 @@ pub(crate) enum ConfigCommand {
         /// How cells are printed: as YAML with a comment before each, or as JSON (a list of cells, or with --index the config itself).
         #[arg(long, short = 'f', value_name = "FORMAT", default_value = "yaml")]
         format: Document,
+
+        /// Write each cell to a file of its own in this directory, named like the directory of its artifacts, and print the paths. No file is overwritten.
+        #[arg(long, short = 'o', value_name = "DIR")]
+        output_dir: Option<PathBuf>,
     },
 
     /// Print or write a commented config to start from.

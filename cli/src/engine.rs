@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringload_engine::plan::PhaseKind;
+use ringload_engine::plan::{PhaseKind, ends_drains_by_silence};
 pub(crate) use ringload_engine::plan::{Secrets, Verification};
 use ringload_engine::record::FailureClass;
 
@@ -15,7 +15,7 @@ use crate::console;
 use crate::number::grouped_decimal;
 use crate::table::{ErrorCount, Row, Scope};
 
-pub(crate) use ringload_engine::artifact::JOURNAL;
+pub(crate) use ringload_engine::artifact::{JOURNAL, PROFILE_RUNS};
 pub(crate) use ringload_engine::cells::{
     Cell, CellEnd, CellReport, Cells, CellsError, CellsOptions, CellsOutcome, Event, run as run_cells,
 };
@@ -37,7 +37,7 @@ pub(crate) use ringload_engine::config::{
     duration_or_never, positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
-use ringload_engine::report::{ClientReport, DistributionRow, Report, Table, Verdict};
+use ringload_engine::report::{self, ClientReport, DistributionRow, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
@@ -56,9 +56,6 @@ const CONSOLE_METRICS: [&str; 13] = [
     "output_token_throughput",
     "total_token_throughput",
 ];
-
-/// How the tags of metrics begin that say how requests went over the wire.
-const TRACE_METRICS: &str = "http_req_";
 
 /// The workflow of `profile --mock` without a config.
 const BUNDLED: &str = include_str!("bundled.yaml");
@@ -102,6 +99,16 @@ pub(crate) enum Work {
     Run(Box<Plan>),
     /// A sweep, or several runs of the same.
     Cells(Box<Cells>),
+}
+
+impl Work {
+    /// Whether it matters how long a request may be silent while its phase drains.
+    pub(crate) fn ends_drains_by_silence(&self) -> bool {
+        match self {
+            Self::Run(plan) => ends_drains_by_silence(&plan.phases),
+            Self::Cells(cells) => cells.ends_drains_by_silence(),
+        }
+    }
 }
 
 /// Work that was checked as [`resolve`] does and is not ready to start: no request is made.
@@ -226,8 +233,8 @@ fn read(source: Source<'_>, overrides: Overrides) -> Result<(Suite, BuildOptions
     Ok((suite, options))
 }
 
-/// A cell that has ended, as its line of the table.
-pub(crate) fn cell_row(report: &CellReport) -> CellRow {
+/// A cell that has ended, as its line of the table; `outcome` if it ran now.
+pub(crate) fn cell_row(report: &CellReport, outcome: Option<&RunOutcome>) -> CellRow {
     let figure = |tag: &str, statistic: &str| report.metrics.get(tag)?.get(statistic)?.as_f64();
     let (status, reason) = match &report.end {
         CellEnd::Succeeded if report.is_earlier => ("kept", None),
@@ -243,8 +250,10 @@ pub(crate) fn cell_row(report: &CellReport) -> CellRow {
             figure("time_to_first_token", "p99"),
             figure("request_latency", "p99"),
             figure("output_token_throughput", "avg"),
+            figure("goodput", "avg"),
         ],
         reason,
+        searches: outcome.map_or_else(Vec::new, |outcome| outcome.searches.clone()),
     }
 }
 
@@ -344,7 +353,7 @@ fn shown_tables(report: &Report) -> Vec<Table<'_>> {
 pub(crate) fn trace_tables(report: &Report) -> Vec<(String, Vec<Row>)> {
     let tables = shown_tables(report);
     let of = |table: &Table<'_>| {
-        let timed = table.rows.iter().filter(|row| row.tag.starts_with(TRACE_METRICS));
+        let timed = table.rows.iter().filter(|row| row.group == report::Group::Trace);
         (
             format!("HTTP trace timing, {}", name_of(table)),
             timed.map(row_of).collect(),

@@ -30,6 +30,7 @@ use command_args::ConfigCommand;
 use exit::Exit;
 
 fn main() -> ExitCode {
+    signals::exit_until_watched();
     let parsed = Args::command()
         .bin_name(invoked_name())
         .try_get_matches()
@@ -42,9 +43,12 @@ fn main() -> ExitCode {
         Command::Profile(profile) if profile.short_help => short_help::print(&invoked_name()),
         Command::Profile(profile) => command::profile::execute(&profile),
         Command::Config(ConfigCommand::Validate { file, format }) => command::validate::execute(&file, format),
-        Command::Config(ConfigCommand::Expand { file, index, format }) => {
-            command::expand::execute(&file, index, format)
-        }
+        Command::Config(ConfigCommand::Expand {
+            file,
+            index,
+            format,
+            output_dir,
+        }) => command::expand::execute(&file, index, format, output_dir.as_deref()),
         Command::Config(ConfigCommand::Init(init)) => command::init::execute(&init),
         Command::Config(ConfigCommand::Schema) => command::about::schema(),
         Command::Recover(recover) => command::recover::execute(&recover),

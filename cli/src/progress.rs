@@ -267,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn a_drain_says_how_many_are_left_and_how_old_the_oldest_is() {
+        let draining = LivePhase {
+            draining: true,
+            ..phase("a", 5, 1_200, 100)
+        };
+        let text = drawn(Style::Lines, &[snapshot(5, vec![draining])]);
+        assert_eq!(text, "   5.0 s  a  draining, 1,100 left  oldest 2.5 s\n");
+    }
+
+    #[test]
     fn overlapping_phases_share_the_line() {
         let mut draining = phase("a", 5, 100, 90);
         draining.draining = true;

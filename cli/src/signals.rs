@@ -1,8 +1,8 @@
-//! The first signal asks the run to end; the second ends the process.
+//! The first signal asks the run to end; the second ends the process, and so does one before the run.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -19,6 +19,18 @@ fn ending() -> Vec<i32> {
         signals.push(SIGHUP);
     }
     signals
+}
+
+/// Whether a [`Watch`] has taken over.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Until a [`Watch`] starts an ending signal ends the process with that signal's code: there is nothing to cut and nothing to write yet. The default
+/// is to kill, and a script that waits for a code would see none if its signal comes early.
+pub(crate) fn exit_until_watched() {
+    for signal in ending() {
+        // Without the handler the default stands, which ends the process too.
+        let _ = sys::end_unless(signal, &IS_WATCHED, i32::from(Exit::Interrupted(signal).code()));
+    }
 }
 
 /// From now on a write that passes a limit on file sizes (ulimit -f) fails (EFBIG, write(2)) and is told like a full disk. The default of the signal
@@ -53,6 +65,8 @@ impl Watch {
         }
         let mut signals = Signals::new(&ending)?;
         let handle = signals.handle();
+        // Everything that takes a signal is in place. Relaxed: handlers share nothing but this flag.
+        IS_WATCHED.store(true, Ordering::Relaxed);
         let thread = thread::Builder::new().name("signals".into()).spawn(move || {
             if let Some(signal) = signals.forever().next() {
                 on_first(signal);

@@ -29,6 +29,21 @@ pub(crate) fn end_at_second(signal: i32, asked: Arc<AtomicBool>, code: Option<i3
     unsafe { low_level::register(signal, act) }.map(drop)
 }
 
+/// From now on this signal ends the process with `code`, inside its handler, unless `is_watched` is up.
+///
+/// # Errors
+/// The system refuses the handler.
+pub(crate) fn end_unless(signal: i32, is_watched: &'static AtomicBool, code: i32) -> io::Result<()> {
+    let act = move || {
+        // Relaxed: handlers share nothing but this flag.
+        if !is_watched.load(Ordering::Relaxed) {
+            low_level::exit(code);
+        }
+    };
+    // SAFETY: a handler may call only what signal-safety(7) lists. This one reads an atomic flag and calls _exit(2).
+    unsafe { low_level::register(signal, act) }.map(drop)
+}
+
 /// Whether the process was started with this signal ignored, as nohup(1) does it with SIGHUP.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid value of the plain struct.

@@ -254,6 +254,39 @@ fn a_refused_case_is_refused_for_its_own_reason() {
 }
 
 #[test]
+fn mistakes_of_files_are_told_without_flags_and_types() {
+    let mut read = 0;
+    for Case { file, .. } in cases() {
+        let Err(mistakes) = resolve(&cases_directory().join(&file)) else {
+            continue;
+        };
+        for mistake in mistakes.iter() {
+            read += 1;
+            let flag = mistake.message.split_whitespace().find(|word| {
+                word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '-'))
+                    .starts_with("--")
+            });
+            assert_eq!(flag, None, "{file}: {mistake:?}");
+            for name in [
+                "Option<",
+                "Vec<",
+                "u32",
+                "u64",
+                "f64",
+                "usize",
+                "PhaseType",
+                "Config {",
+                "benchmark::",
+                "Error(",
+            ] {
+                assert!(!mistake.message.contains(name), "{file}: {mistake:?}");
+            }
+        }
+    }
+    assert!(read > 150, "only {read} messages");
+}
+
+#[test]
 fn a_case_about_service_levels_is_read_and_not_refused_by_name() {
     let plan = resolve(&cases_directory().join("valid/slos.yaml")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(plan.slos.len(), 3);
@@ -304,6 +337,33 @@ fn cases_about_models_ask_for_all_of_them() {
     assert_eq!(asked("models_scalar"), ["mock-a"; 4]);
     let weighted = asked("models_advanced_weighted");
     assert!(weighted.iter().all(|model| model == "mock-a" || model == "mock-b"));
+}
+
+#[test]
+fn cases_about_beginnings_mean_what_they_say() {
+    let bodies = |name: &str| -> Vec<serde_json::Value> {
+        let plan = resolve(&cases_directory().join(format!("valid/{name}.yaml")));
+        let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let body = |body: &[u8]| serde_json::from_slice(body).expect("a body of JSON");
+        plan.requests.entries.iter().map(|image| body(image.body())).collect()
+    };
+    let words = |message: &serde_json::Value| -> (String, usize) {
+        let text = |key: &str| message[key].as_str().expect("a text").to_owned();
+        (text("role"), text("content").split(' ').count())
+    };
+    for body in bodies("dataset_shared_system") {
+        let messages: Vec<(String, usize)> = body["messages"].as_array().expect("a list").iter().map(words).collect();
+        let expected = [("system", 8), ("user", 4), ("user", 16)].map(|(role, words)| (role.to_owned(), words));
+        assert_eq!(messages, expected);
+    }
+    let mut beginnings: BTreeMap<String, u32> = BTreeMap::new();
+    for body in bodies("dataset_prefix_pool") {
+        let text = body["messages"][0]["content"].as_str().expect("a text");
+        let words: Vec<&str> = text.split(' ').collect();
+        assert_eq!(words.len(), 4 + 16);
+        *beginnings.entry(words[..4].join(" ")).or_default() += 1;
+    }
+    assert_eq!(beginnings.len(), 2, "{beginnings:?}");
 }
 
 #[test]

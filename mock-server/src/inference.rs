@@ -143,7 +143,7 @@ fn accept(api_key: Option<&str>, api: Api, request: &Request) -> Result<(Inferen
         return Err(Reply::error(400, "anthropic-version: header is required"));
     }
     let asked = other_request::parse(api, &request.body).map_err(|message| Reply::error(400, &message))?;
-    Ok((asked, requested_fault(request)?))
+    Ok((asked, requested_fault(&request.fault, request)?))
 }
 
 fn authenticate(key: &str, api: Api, request: &Request) -> Result<(), Reply> {

@@ -130,7 +130,10 @@ impl Session {
         if shared.options.access_logs {
             eprintln!("{:?} {} {}", request.method, request.path, reply.status);
         }
-        let mut asked = match requested_fault(request) {
+        // A client sends the headers of its load to everything that it asks of the server. What tells of the server is no part of the load.
+        let is_call = script.is_some() || route.is_some_and(|route| route.control(shared).is_some());
+        let from_header = if is_call { request.fault.as_str() } else { "" };
+        let mut asked = match requested_fault(from_header, request) {
             Ok(asked) => asked,
             Err(reply) => return self.send(&reply, request, None).await,
         };
@@ -205,14 +208,10 @@ impl Session {
     }
 }
 
-/// The fault that a request asks for, in its header or its query.
-pub(crate) fn requested_fault(request: &Request) -> Result<Option<Fault>, Reply> {
+/// The fault that a request asks for, in its header, if that is not empty, or its query.
+pub(crate) fn requested_fault(header: &str, request: &Request) -> Result<Option<Fault>, Reply> {
     let from_query = || request.query.split('&').find_map(|pair| pair.strip_prefix("fault="));
-    let text = if request.fault.is_empty() {
-        from_query()
-    } else {
-        Some(request.fault.as_str())
-    };
+    let text = if header.is_empty() { from_query() } else { Some(header) };
     text.map(|text| {
         text.trim()
             .parse()

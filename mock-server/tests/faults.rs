@@ -214,6 +214,15 @@ fn faults_of_other_routes_and_faults_that_do_not_fit() {
             "{response:?}"
         );
     }
+    // What tells of the server is reached by the headers of the load too, and answers all the same; a query is meant for it.
+    for (path, status) in [
+        ("/metrics", 200),
+        ("/v1/models", 200),
+        ("/metrics?fault=status:500", 500),
+    ] {
+        client.send(&format!("GET {path} HTTP/1.1\r\nx-mock-fault: status:503\r\n\r\n"));
+        assert_eq!(client.receive().expect("an answer").status, status, "{path}");
+    }
     client.send(&post("/stop_profile?fault=reset-before-head", "", ""));
     assert_eq!(client.receive().expect_err("reset").kind(), ErrorKind::ConnectionReset);
 }

@@ -416,6 +416,7 @@ impl Scenario {
             headers: &self.headers,
             session_header: None,
             extra: &Map::new(),
+            template: None,
         };
         let dataset = Synthetic {
             turns: self.turns.clone(),
@@ -437,6 +438,7 @@ impl Scenario {
             models,
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
+                response_field: None,
                 targets,
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
@@ -446,6 +448,7 @@ impl Scenario {
             },
             requests,
             dataset_file: None,
+            system_prompt_file: None,
             phases: number(self.phases.clone()),
             readiness,
             hooks: self.hooks.clone(),

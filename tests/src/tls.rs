@@ -118,6 +118,7 @@ pub enum Farewell {
 /// What a server saw.
 #[derive(Debug, Default)]
 struct Seen {
+    greeted: AtomicU64,
     handshakes: AtomicU64,
     resumed: AtomicU64,
     failed: AtomicU64,
@@ -151,8 +152,11 @@ impl TlsServer {
 
     /// Accepts connections and says nothing.
     pub fn mute() -> Self {
-        Self::start(|mut stream, _| {
+        Self::start(|mut stream, seen| {
             let mut buffer = [0; 4_096];
+            if let Ok(1..) = stream.read(&mut buffer) {
+                seen.greeted.fetch_add(1, Ordering::AcqRel);
+            }
             while let Ok(1..) = stream.read(&mut buffer) {}
         })
     }
@@ -184,6 +188,11 @@ impl TlsServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Connections over which a mute server has read something.
+    pub fn greeted(&self) -> u64 {
+        self.seen.greeted.load(Ordering::Acquire)
     }
 
     /// Handshakes that were done.

@@ -93,6 +93,33 @@ fn s66_a_sweep_of_two_phases_resets_before_each_cell_and_leaves_one_tree() {
 }
 
 #[test]
+fn the_table_has_places_goodput_and_what_searches_found() {
+    let server = quick();
+    let text = format!(
+        "benchmark:\n  model: m\n  endpoint: {{url: '{}', streaming: true}}\n  dataset: {{isl: 8, osl: 2}}\n  artifacts: {{dir: ./results}}\n  \
+         slos: {{request_latency: 60000}}\n  phases:\n    type: concurrency\n    concurrency: 8\n    duration: 1m\n    adaptive_scale: {{control: {{min: 1, max: 2}}, \
+         window: 1s, sustain_duration: 5, \
+         sla: {{request_latency: {{p99: {{le: 60000}}}}}}}}\nsweep: {{type: grid, parameters: {{dataset.osl: [2, 3]}}}}\n",
+        server.url()
+    );
+    let workplace = Workplace::new(&text);
+    let ended = workplace.profile(&[]).expect(0);
+    let table = ended.stdout.lines().skip_while(|line| !line.starts_with("#  cell"));
+    let lines: Vec<&str> = table.take(5).collect();
+    assert!(lines[0].ends_with("goodput (req/s)  artifacts"), "{}", ended.stdout);
+    for (row, cell) in [(1, "osl_2"), (3, "osl_3")] {
+        let goodput = &json(&workplace, &format!("{cell}/profile_export_aiperf.json"))["goodput"]["avg"];
+        let words: Vec<&str> = lines[row].split_whitespace().rev().take(2).collect();
+        let shown: f64 = words[1].replace(',', "").parse().expect("a number");
+        let goodput = goodput.as_f64().expect("a goodput");
+        assert!(goodput > 0.0 && (shown - goodput).abs() <= 0.0051, "{shown} {goodput}");
+        assert!(words[0].ends_with(cell), "{}", lines[row]);
+        let found = "adaptive scale of phase profiling, incomplete: nothing broke the service level up to concurrency 2, where the search ended";
+        assert_eq!(lines[row + 1].trim_start(), found);
+    }
+}
+
+#[test]
 fn one_trial_has_its_best_configurations_too() {
     let server = quick();
     let (workplace, ended) = start(&server, TWO_BY_TWO, &[], 0);

@@ -170,6 +170,30 @@ fn a_run_of_cancellations_alone_fails_and_one_good_phase_saves_it() {
 }
 
 #[test]
+fn a_measured_phase_that_sent_nothing_fails_the_run_in_one_line() {
+    let server = mock(|_| {});
+    let idle = "    - {name: idle, kind: profiling, type: constant, rate: 0.5, duration: 0.2}\n";
+    let phases = phase("good", "concurrency: 2, requests: 4") + idle;
+    let workplace = Workplace::new(&config(&server.url(), &phases));
+    let ended = workplace.profile(&[]).expect(1);
+    let errors: Vec<&str> = ended
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    let [line] = errors[..] else {
+        panic!("one line expected: {}", ended.stderr)
+    };
+    assert!(line.contains("phase idle sent no request"), "{line}");
+    assert_eq!(server.counters().requests, 4);
+    assert_eq!(
+        workplace.root()["ringload"]["succeeded"],
+        4,
+        "what was measured is written"
+    );
+}
+
+#[test]
 fn results_are_kept_unless_overwriting_is_asked_for() {
     let server = mock(|_| {});
     let workplace = Workplace::new(&config(

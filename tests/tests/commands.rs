@@ -64,37 +64,6 @@ fn every_cell_of_every_example_is_printed_as_a_config_that_describes_the_same_ce
 }
 
 #[test]
-fn expand_resolves_everything_and_shows_no_secret() {
-    let text = "variables: {n: 3}\nbenchmark:\n  model: m\n  endpoint: {url: 'http://h', api_key: '${A_KEY}', headers: {X-Trace: '${A_TRACE}'}}\n  \
-                dataset: {isl: 8}\n  phases: {type: concurrency, concurrency: '{{ n * 2 }}', requests: 9}\n";
-    let workplace = Workplace::new(text);
-    let mut command = workplace.command(&["config", "expand", "test.yaml"]);
-    command.env("A_KEY", "hunter2").env("A_TRACE", "blue");
-    let ended = Program::start(command).end().expect(0);
-    assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
-    for part in [
-        "concurrency: 6",
-        "api_key: \"<redacted>\"",
-        "X-Trace: blue",
-        "name: profiling",
-    ] {
-        assert!(ended.stdout.contains(part), "{part}\n{}", ended.stdout);
-    }
-    // The mask would be sent for the key, and whoever runs the file hears of it.
-    fs::write(workplace.path("cell.yaml"), &ended.stdout).expect("a file");
-    let validated = workplace.run(&["config", "validate", "cell.yaml"]).expect(0);
-    assert!(
-        validated.stderr.contains("benchmark.endpoint.api_key holds <redacted>"),
-        "{}",
-        validated.stderr
-    );
-    let beyond = workplace
-        .run(&["config", "expand", "cell.yaml", "--index", "1"])
-        .expect(2);
-    assert!(beyond.stderr.contains("one cell, 0"), "{}", beyond.stderr);
-}
-
-#[test]
 fn a_saved_run_gives_the_same_plan_on_any_number_of_cores() {
     let server = mock(|_| {});
     let workplace = Workplace::new(&config(
@@ -534,4 +503,23 @@ fn every_command_has_a_manual_page() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_time_for_silent_drains_is_refused_where_no_drain_ends_by_it() {
+    let first = phase("first", "concurrency: 1, duration: 1, grace_period: 5");
+    let graced = phase("second", "concurrency: 1, duration: 1, grace_period: inf");
+    let open = phase("second", "concurrency: 1, requests: 2");
+    let swept =
+        "sweep: {type: scenarios, runs: [{name: a, benchmark: {model: a}}, {name: b, benchmark: {model: b}}]}\n";
+    for (second, more, code) in [(&graced, "", 2), (&graced, swept, 2), (&open, "", 0), (&open, swept, 0)] {
+        let workplace = Workplace::new(&(config("http://127.0.0.1:1", &(first.clone() + second)) + more));
+        let ended = workplace
+            .profile(&["--drain-stall-timeout", "9", "--dry-run"])
+            .expect(code);
+        let told = ended
+            .stderr
+            .contains("error: --drain-stall-timeout cuts silent requests");
+        assert_eq!(told, code == 2, "{}", ended.stderr);
+    }
 }

@@ -193,6 +193,44 @@ fn a_relative_path_starts_at_the_current_directory_and_mistakes_name_their_line(
 }
 
 #[test]
+fn a_file_in_another_format_is_one_mistake_that_names_the_way_out() {
+    let phases = "    - {name: load, kind: profiling, type: concurrency, requests: 2}\n";
+    let synthetic = "    type: synthetic\n    entries: 8\n    prompts: {isl: 16, osl: 4}\n";
+    let config = config("http://127.0.0.1:1", phases);
+    let of_file = |keys: &str| config.replace(synthetic, &format!("    {{type: file, path: prompts.jsonl{keys}}}\n"));
+    let place = Workplace::new(&of_file(""));
+    fs::write(
+        place.path("prompts.jsonl"),
+        "{\"turns\": [{\"text\": \"a\"}]}\n".repeat(30),
+    )
+    .expect("written");
+    let found = "prompts.jsonl:1:1: found no \"text\"; a record with \"turns\" is of format multi_turn; all 30 records fail like this one";
+    let way_out = |word: &str| format!("{found}: correct them, or set {word} to what they are\n");
+    let told = |place: &Workplace, flags: &[&str]| {
+        let stderr = place.profile(flags).expect(2).stderr;
+        stderr.lines().next().unwrap_or_default().to_owned() + "\n"
+    };
+    let expected = format!(": benchmark.dataset.format: {}", way_out("`format`"));
+    assert!(told(&place, &[]).ends_with(&expected), "{}", told(&place, &[]));
+    let expected = format!("--custom-dataset-type: {}", way_out("--custom-dataset-type"));
+    assert_eq!(told(&place, &["--custom-dataset-type", "single_turn"]), expected);
+    let flags = ["profile", "--model", "m", "--input-file", "prompts.jsonl", "--dry-run"];
+    let ended = place.run(&flags).expect(2);
+    assert_eq!(
+        ended.stderr,
+        format!("--input-file: {}", way_out("--custom-dataset-type"))
+    );
+    let ended = place.run(&[&flags[..], &["--custom-dataset-type", "multi_turn"]].concat());
+    ended.expect(0);
+    // The same of records that stand in the config.
+    let inline = config.replace(synthetic, "    {type: file, records: [{turns: []}, {turns: []}]}\n");
+    fs::write(place.path("test.yaml"), inline).expect("written");
+    let expected = "benchmark.dataset.format: records[0]: found no \"text\"; a record with \"turns\" is of format multi_turn; all 2 records fail like \
+                    this one: correct them, or set `format` to what they are\n";
+    assert!(told(&place, &[]).ends_with(expected), "{}", told(&place, &[]));
+}
+
+#[test]
 fn a_conversation_of_a_file_is_told_with_its_history_and_its_system_message() {
     let (server, kept) = keeping();
     let run = configured::run(

@@ -154,7 +154,7 @@ fn mistakes_in_pairs_and_ranges_are_told_with_the_flag() {
         ),
         (
             &["--seq-dist", "6,3:100", "--random-range-ratio", "0.5"],
-            "--random-range-ratio: says how long prompts and answers are, and so does --seq-dist (--seq-dist); keep one",
+            "--random-range-ratio: says how long prompts and answers are, and so does --seq-dist; keep one",
         ),
         (
             &["--random-range-ratio", "0.5"],

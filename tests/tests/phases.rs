@@ -84,6 +84,44 @@ fn s12_warmup_is_in_its_own_results_and_in_no_aggregate() {
 }
 
 #[test]
+fn the_clock_of_a_phase_starts_when_everything_is_ready_to_send() {
+    // Much to prepare, so that a clock that ran meanwhile would show it.
+    let server = mock(|options| options.fast = true);
+    let run = Scenario::new(server.address())
+        .entries(2_000)
+        .prompt_tokens(500)
+        .reset("/reset_prefix_cache")
+        .phase(Phase::constant("load", 100.0).requests(20))
+        .run();
+    let start = run.phase("load").start_ns;
+    for file in ["inputs.json", "resolved_config.yaml"] {
+        let written = std::fs::metadata(run.path(file)).and_then(|metadata| metadata.modified());
+        let written = written
+            .expect("a file")
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("a time after 1970");
+        assert!(
+            written.as_nanos() < u128::from(start),
+            "{file} was prepared after the phase began"
+        );
+    }
+    assert!(
+        run.wall_ns(server.control_log()[0].monotonic_ns) < start,
+        "the reset is done before"
+    );
+    // The schedule counts from there: its first request is due a hundredth of a second later, not at once and behind its time.
+    let intended: Vec<u64> = run
+        .records
+        .iter()
+        .map(|record| record.metadata.credit_issued_ns)
+        .collect();
+    assert!(intended.iter().all(|&at| at >= start + 10 * MS), "{intended:?} {start}");
+    for entry in server.ledger() {
+        assert!(run.wall_ns(entry.receive_complete_ns) >= start, "{entry:?}");
+    }
+}
+
+#[test]
 fn the_data_set_goes_on_from_phase_to_phase() {
     let server = mock(|options| options.fast = true);
     let run = Scenario::new(server.address())

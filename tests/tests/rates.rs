@@ -381,14 +381,14 @@ fn arrivals_that_find_no_prefill_slot_are_dropped_too() {
 fn a_file_with_every_key_of_rates_runs_from_the_config_to_the_artifacts() {
     let server = mock(|options| options.fast = true);
     let phases = "    - {name: warmup, type: constant, rate: 200, rate_ramp: 500ms, requests: 20}\n    \
-                  - {name: file, kind: profiling, type: gamma, smoothness: 2, rate_series: rates.json, duration: 1s}\n    \
-                  - {name: ramp, kind: profiling, type: poisson, rateSeries: {points: [{timeS: 0.2, qps: 100}, {timeS: 0.5, qps: 300}]}, \
+                  - {name: file, kind: profiling, type: gamma, smoothness: 2, rate_series: {path: rates.json}, duration: 1s}\n    \
+                  - {name: ramp, kind: profiling, type: poisson, rateSeries: {points: [{timeS: 200ms, qps: 100}, {timeS: 0.5, qps: 300}]}, \
                      rateRamp: {duration: 400ms, strategy: poisson}, duration: 1s}\n    \
                   - {name: drop, kind: profiling, type: constant, rate: 400, concurrency: 1, on_cap: drop, requests: 10}\n";
     let workplace = Workplace::new(&config(&server.url(), phases));
     fs::write(
         workplace.path("rates.json"),
-        r#"[{"time_s": 0, "qps": 50}, {"time_s": 1, "qps": 350}]"#,
+        r#"[{"time_s": 0, "qps": 50}, {"time_s": "1000ms", "qps": 350}]"#,
     )
     .expect("a file of rates");
     workplace.profile(&[]).expect(0);

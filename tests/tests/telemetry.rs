@@ -197,6 +197,11 @@ fn a_server_without_metrics_costs_two_questions_and_no_line() {
         named.len() == 1 && named[0].contains("answers with status 404") && named[0].contains("server_metrics.urls"),
         "{named:?}"
     );
+    let both = format!(
+        "{0}/metrics answers with status 404, and {0}/prometheus/metrics likewise; ",
+        server.url()
+    );
+    assert!(named[0].contains(&both), "{named:?}");
 }
 
 #[test]

@@ -123,8 +123,19 @@ fn assert_sent(record: &Record, entry: &LedgerEntry) {
     assert!(number(record, "request_chunks_count") >= 1);
 }
 
+/// The figure and the span of the trace are one, also where the head came long before the body.
+fn assert_waited(record: &Record) {
+    let figure = record.metric("http_req_waiting").expect("a success");
+    assert_eq!(
+        number(record, "waiting_ns"),
+        (figure * 1e6).round() as u64,
+        "{record:?}"
+    );
+}
+
 /// What an answer that came whole has, against the figures of the record.
 fn assert_received(record: &Record) {
+    assert_waited(record);
     assert_eq!(number(record, "response_status_code"), 200);
     assert_eq!(text(record, "response_reason"), "OK");
     let metric = |tag: &str| record.metric(tag).expect("a success");
@@ -304,6 +315,7 @@ fn reads_of_a_stream_are_counted_and_its_head_is_none_of_them() {
     assert_eq!(run.counts("load").succeeded, 8, "{:?}", run.records[0].error);
     for record in &run.records {
         assert_sound(record);
+        assert_waited(record);
         assert_eq!(number(record, "response_bytes_total"), body as u64);
         assert_eq!(text(record, "response_reason"), "Fine");
         let expected = serde_json::json!({

@@ -32,7 +32,16 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
         cells,
         ui: wishes.ui,
         progress: Progress::on_stderr(wishes.ui),
-        table: CellTable::new(cells.cells().iter().map(|cell| cell.name.as_str())),
+        table: CellTable::new(
+            cells.cells().iter().map(|cell| {
+                let place = cell
+                    .directory
+                    .strip_prefix(cells.directory())
+                    .unwrap_or(&cell.directory);
+                (cell.name.clone(), place.display().to_string())
+            }),
+            cells.judges_requests(),
+        ),
         notes: Vec::new(),
         tables: Vec::new(),
         limit: None,
@@ -161,7 +170,7 @@ impl Shown<'_> {
                     let limit = engine::client_limit(&outcome.report);
                     self.limit = self.limit.take().or(limit.map(|limit| format!("cell {name}: {limit}")));
                 }
-                let line = self.table.add(engine::cell_row(report));
+                let line = self.table.add(engine::cell_row(report, *outcome));
                 if self.cells.shows_table() && self.ui != Ui::None {
                     console::note(line.trim_end());
                 }

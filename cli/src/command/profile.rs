@@ -63,6 +63,13 @@ fn run(args: &Profile, prepared: Prepared) -> Exit {
         );
         return Exit::Usage;
     }
+    if args.drain_stall_timeout.is_some() && !work.ends_drains_by_silence() {
+        console::note(
+            "error: --drain-stall-timeout cuts silent requests in the drain of a phase without a grace period, and every phase has one; remove the flag or \
+             a grace period",
+        );
+        return Exit::Usage;
+    }
     let interrupt = Arc::new(Interrupt::new());
     let watch = {
         let interrupt = Arc::clone(&interrupt);

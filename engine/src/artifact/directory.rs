@@ -449,7 +449,7 @@ mod tests {
         fs::write(&plan.artifacts.directory, "x").unwrap();
         let text = ArtifactDirectory::prepare(&plan).unwrap_err().to_string();
         assert!(
-            text.starts_with("artifacts.dir: cannot write in ") && text.contains("results"),
+            text.starts_with("cannot write in the artifact directory ") && text.contains("results"),
             "{text}"
         );
     }

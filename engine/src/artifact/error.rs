@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum ArtifactError {
     /// The directory holds results that nobody allowed to be removed.
     #[error(
-        "artifacts.dir: {} holds results of an earlier run ({found}), and results are never overwritten: choose another directory, \
+        "the artifact directory {} holds results of an earlier run ({found}), and results are never overwritten: choose another, \
          for example {}, or give --overwrite to remove them{}", .directory.display(), .free.display(), way_back(.recoverable.as_deref())
     )]
     Occupied {
@@ -23,13 +23,13 @@ pub enum ArtifactError {
         recoverable: Option<PathBuf>,
     },
     /// A run that is under way writes there.
-    #[error("artifacts.dir: a run is under way in {}; wait for its end, or choose another directory", .directory.display())]
+    #[error("a run is under way in the artifact directory {}; wait for its end, or choose another", .directory.display())]
     UnderWay {
         /// The directory.
         directory: PathBuf,
     },
     /// The directory cannot be made or cannot take a file.
-    #[error("artifacts.dir: cannot write in {}: {source}; choose a directory that can be created and written", .directory.display())]
+    #[error("cannot write in the artifact directory {}: {source}; choose one that can be created and written", .directory.display())]
     Unusable {
         /// The directory.
         directory: PathBuf,

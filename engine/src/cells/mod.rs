@@ -69,6 +69,15 @@ pub struct Cells {
     warnings: Vec<String>,
     /// What the first cell runs.
     first: Outline,
+    /// Whether the drain of any phase of any cell ends by the silence of its requests.
+    ends_drains_by_silence: bool,
+}
+
+/// What the checks of all variations found.
+struct Checked {
+    first: Outline,
+    warnings: Vec<String>,
+    ends_drains_by_silence: bool,
 }
 
 impl Cells {
@@ -105,7 +114,11 @@ impl Cells {
                 }
             })
             .collect();
-        let (first, warnings) = check(&suite, &options, &cells)?;
+        let Checked {
+            first,
+            warnings,
+            ends_drains_by_silence,
+        } = check(&suite, &options, &cells)?;
         Ok(Self {
             suite,
             options,
@@ -115,6 +128,7 @@ impl Cells {
             cells,
             warnings,
             first,
+            ends_drains_by_silence,
         })
     }
 
@@ -141,6 +155,17 @@ impl Cells {
     /// Whether finished cells are to be shown.
     pub fn shows_table(&self) -> bool {
         self.suite.shows_table
+    }
+
+    /// Whether the drain of any phase of any cell ends by the silence of its requests, see [`plan::ends_drains_by_silence`].
+    pub fn ends_drains_by_silence(&self) -> bool {
+        self.ends_drains_by_silence
+    }
+
+    /// Whether any variation has service levels for its requests.
+    pub fn judges_requests(&self) -> bool {
+        let is_judged = |variation: &Variation| !variation.config.slos.is_empty();
+        self.suite.variations.iter().any(is_judged)
     }
 
     /// Advice on all plans, each line once.
@@ -207,8 +232,9 @@ impl Cells {
 
 /// Checks what will run; returns the first cell in outline and the advice on all of them. Later trials of a variation differ from its second one
 /// by their seed alone.
-fn check(suite: &Suite, options: &BuildOptions, cells: &[Cell]) -> Result<(Outline, Vec<String>), Diagnostics> {
+fn check(suite: &Suite, options: &BuildOptions, cells: &[Cell]) -> Result<Checked, Diagnostics> {
     let mut first = None;
+    let mut ends_drains_by_silence = false;
     let mut warnings = trial_warnings(suite);
     for cell in cells.iter().filter(|cell| cell.trial < 2) {
         let checked = plan::check(&of_trial(suite, cell), &options_of(options, cell, cell.seed));
@@ -224,12 +250,14 @@ fn check(suite: &Suite, options: &BuildOptions, cells: &[Cell]) -> Result<(Outli
                 warnings.push(warning.clone());
             }
         }
+        ends_drains_by_silence |= plan::ends_drains_by_silence(&outline.phases);
         first = first.or(Some(outline));
     }
-    Ok((
-        first.expect("a suite has a cell, and its first is a first trial"),
+    Ok(Checked {
+        first: first.expect("a suite has a cell, and its first is a first trial"),
         warnings,
-    ))
+        ends_drains_by_silence,
+    })
 }
 
 /// What a cell decides beside its config.

@@ -14,6 +14,8 @@ use crate::plan::Plan;
 
 /// Digest of the data set's file, under `ringload`.
 pub(super) const DATASET_SHA256: &str = "dataset_sha256";
+/// Digest of the file of the system's message, beside it.
+pub(super) const SYSTEM_PROMPT_SHA256: &str = "system_prompt_sha256";
 /// Statuses of a cell under `ringload`.
 const RUNNING: &str = "running";
 pub(super) const SUCCEEDED: &str = "succeeded";
@@ -55,6 +57,9 @@ fn document(cells: &Cells, cell: &Cell, plan: &Plan, end: Option<&CellEnd>) -> V
     let mut additions = json!({ "status": status, "plan_hash": plan.fingerprint() });
     if let Some(file) = &plan.dataset_file {
         additions[DATASET_SHA256] = json!(file.sha256);
+    }
+    if let Some(file) = &plan.system_prompt_file {
+        additions[SYSTEM_PROMPT_SHA256] = json!(file.sha256);
     }
     if let Some(reason) = reason {
         additions["reason"] = json!(reason);

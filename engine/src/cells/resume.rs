@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::record::{DATASET_SHA256, SUCCEEDED};
+use super::record::{DATASET_SHA256, SUCCEEDED, SYSTEM_PROMPT_SHA256};
 use super::{Cell, Cells};
 use crate::artifact::RUN_CONFIG;
 use crate::config::Diagnostics;
+use crate::plan::DatasetFile;
 
 /// What an earlier attempt left of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,10 @@ pub(super) fn look(cells: &Cells, cell: &Cell) -> Result<Earlier, ResumeError> {
         directory: cell.directory.clone(),
         difference,
     };
+    let file_changed = |file: &DatasetFile| ResumeError::DatasetChanged {
+        directory: cell.directory.clone(),
+        file: file.path.clone(),
+    };
     if before["ringload"]["plan_hash"] != plan.fingerprint().as_str() {
         if plan.seed != seed {
             return Err(changed(format!("random_seed was {seed} and is {}", plan.seed)));
@@ -110,16 +115,20 @@ pub(super) fn look(cells: &Cells, cell: &Cell) -> Result<Earlier, ResumeError> {
                 config.retain(|key, _| key != "artifacts" && key != "runtime");
             }
         }
-        let difference = difference("", &was, &is).unwrap_or_else(|| "it was written by another version".into());
+        let difference = difference("", &was, &is);
+        // What that file holds is part of the plan, and not of the config.
+        if let (None, Some(file)) = (&difference, &plan.system_prompt_file)
+            && before["ringload"][SYSTEM_PROMPT_SHA256] != file.sha256.as_str()
+        {
+            return Err(file_changed(file));
+        }
+        let difference = difference.unwrap_or_else(|| "it was written by another version".into());
         return Err(changed(difference));
     }
     if let Some(file) = &plan.dataset_file
         && before["ringload"][DATASET_SHA256] != file.sha256.as_str()
     {
-        return Err(ResumeError::DatasetChanged {
-            directory: cell.directory.clone(),
-            file: file.path.clone(),
-        });
+        return Err(file_changed(file));
     }
     if before["ringload"]["status"] == SUCCEEDED {
         Ok(Earlier::Finished)

@@ -4,6 +4,7 @@ use super::dataset_file::{self, FileDataset};
 use super::decode::{Bounds, Field, Section};
 use super::distribution::{Delay, Length, delay, length};
 use super::endpoint_type::EndpointType;
+use super::prefix::{self, PrefixPrompts, SystemPrompt};
 use super::schema::{DATASET, PROMPTS, RANKINGS};
 use super::sequence_lengths::{self, RangeRatio, SequencePair};
 use super::tree::{Position, Value};
@@ -23,6 +24,8 @@ pub struct Dataset {
     pub isl: Option<Length>,
     /// Tokens that a request asks for; of a file, where it does not say.
     pub osl: Option<Length>,
+    /// Prompts of a request.
+    pub batch_size: Option<u32>,
     /// Lengths that are drawn together, in place of both.
     pub sequence_distribution: Option<Box<[SequencePair]>>,
     /// How far lengths lie from both, which are fixed then.
@@ -39,6 +42,10 @@ pub struct Dataset {
     pub sampling: Option<Sampling>,
     /// The queries and passages of types that rank.
     pub rankings: Rankings,
+    /// What conversations begin with.
+    pub prefix_prompts: Option<PrefixPrompts>,
+    /// What the system says.
+    pub system_prompt: Option<SystemPrompt>,
 }
 
 /// What synthetic requests for ranks are made of.
@@ -81,8 +88,10 @@ pub(super) const MAX_TOKENS: u32 = 10_000_000;
 const MAX_TURNS: u32 = 10_000;
 /// Most passages of a request.
 const MAX_PASSAGES: u32 = 10_000;
+/// Most prompts of a request.
+const MAX_BATCH: u32 = 10_000;
 /// Most entries of a dataset.
-const MAX_ENTRIES: u32 = 10_000_000;
+pub(super) const MAX_ENTRIES: u32 = 10_000_000;
 
 /// `kind` is what requests speak, if the endpoint could be read.
 pub(super) fn decode(benchmark: &Section<'_>, kind: Option<EndpointType>) -> Option<Dataset> {
@@ -131,7 +140,15 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
     };
     let file = match kind {
         Some(Kind::File) => {
-            for key in ["isl", "prompts", "rankings", "turns", "turn_delay", "turn_delay_ratio"] {
+            for key in [
+                "isl",
+                "prompts",
+                "prefix_prompts",
+                "rankings",
+                "turns",
+                "turn_delay",
+                "turn_delay_ratio",
+            ] {
                 if section.field(key).is_some() {
                     section.report(
                         key,
@@ -155,10 +172,15 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
         }
     };
     let prompts = section.field("prompts").and_then(|field| field.section(&PROMPTS));
-    if let Some(batch) = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"))
-        && batch.integer::<u32>(1, u32::MAX.into()).is_some_and(|size| size != 1)
+    let batch = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"));
+    let batch_size = batch.as_ref().and_then(|field| field.integer(1, MAX_BATCH.into()));
+    if let (Some(batch), Some(endpoint), Some(2..)) = (batch, endpoint, batch_size)
+        && (endpoint.ranks() || (endpoint == EndpointType::Template && section.field("rankings").is_some()))
     {
-        batch.refuse("several prompts in one request", "allowed: 1");
+        batch.report(format!(
+            "requests to an endpoint of type {} have one query; remove it, and set `rankings.passages` for more passages",
+            endpoint.as_str()
+        ));
     }
     let isl = tokens(&section, prompts.as_ref(), "isl");
     let osl = tokens(&section, prompts.as_ref(), "osl");
@@ -180,6 +202,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             rankings.as_ref(),
         );
     }
+    let (prefix_prompts, system_prompt) = prefix::decode(&section, endpoint);
     Some(Dataset {
         at: section.start,
         name: name.and_then(|field| field.non_empty_text().map(str::to_owned)),
@@ -190,6 +213,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .and_then(|field| field.integer(1, MAX_ENTRIES.into())),
         isl,
         osl,
+        batch_size,
         sequence_distribution,
         range,
         turns,
@@ -201,6 +225,8 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
             .field("random_seed")
             .and_then(|field| field.integer(i64::MIN.into(), i64::MAX.into())),
         rankings: rankings.unwrap_or_default(),
+        prefix_prompts,
+        system_prompt,
     })
 }
 
@@ -233,23 +259,36 @@ fn suits(
             ),
         );
     }
-    if !endpoint.ranks() && rankings.is_some() {
+    // A template can say queries and passages, and everything else too.
+    let may_rank = endpoint.ranks() || endpoint == EndpointType::Template;
+    if !may_rank && rankings.is_some() {
         section.report(
             "rankings",
             format!(
                 "queries and passages have no meaning for an endpoint of type {kind}; remove it, or use one of the types cohere_rankings, \
-                 hf_tei_rankings, nim_rankings"
+                 hf_tei_rankings, nim_rankings, template"
             ),
         );
     }
-    if endpoint.ranks() && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
+    if may_rank && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
         section.report(
             "rankings",
             "`query_tokens` and `isl` say the same: the length of the query; keep one",
         );
     }
+    // Of a template it is the dataset that says whether its requests are queries.
+    let ranks = endpoint.ranks() || (may_rank && rankings.is_some());
+    if ranks
+        && endpoint.makes_tokens()
+        && (section.field("osl").is_some() || prompts.is_some_and(|prompts| prompts.field("osl").is_some()))
+    {
+        section.report(
+            "rankings",
+            "queries with passages have no output length, and `osl` asks for one; keep one of the two, or write a number in the template",
+        );
+    }
     for key in ["sequence_distribution", "random_range_ratio"] {
-        if let Some(prompts) = prompts.filter(|prompts| endpoint.ranks() && prompts.field(key).is_some()) {
+        if let Some(prompts) = prompts.filter(|prompts| ranks && prompts.field(key).is_some()) {
             prompts.report(
                 key,
                 format!(

@@ -23,6 +23,8 @@ pub struct FileDataset {
     pub origin: FileOrigin,
     /// What a record looks like.
     pub format: Option<FileFormat>,
+    /// Where that is written; if nowhere, what it would say something of.
+    pub format_at: Position,
     /// Tokens of a block that a trace numbers.
     pub block_size: Option<u32>,
     /// Whether recorded times count for nothing.
@@ -99,7 +101,9 @@ const REFUSED_FORMATS: [&str; 16] = [
 const MAX_BLOCK: u32 = 10_000_000;
 
 pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
+    let mut format_at = None;
     let format = section.field("format").map(|field| {
+        format_at = Some(field.node.start);
         let words = FileFormat::ALL.map(|format| (format.as_str(), format));
         field.word(&words, &REFUSED_FORMATS)
     });
@@ -121,9 +125,14 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
     let synthesis = section
         .field("synthesis")
         .map(|field| synthesis::decode(&field, known_format));
-    let origin = origin(section);
+    let origin = origin(section)?;
+    let origin_at = match &origin {
+        FileOrigin::Path { at, .. } => *at,
+        FileOrigin::Records(records) => records[0].0,
+    };
     let file = FileDataset {
-        origin: origin?,
+        origin,
+        format_at: format_at.unwrap_or(origin_at),
         // A mistake in any of them is reported and gives up; absent is fine.
         format: transpose(format)?,
         block_size: transpose(block_size)?,

@@ -6,6 +6,7 @@ use std::io::Read;
 use serde_json::Value as Json;
 
 use super::decode::{Bounds, Field, Section};
+use super::diagnostic::quote;
 use super::schema::{RATE_POINT, RATE_SERIES};
 use super::tree::Value;
 
@@ -80,17 +81,28 @@ fn series(field: &Field<'_>) -> Option<Vec<RatePoint>> {
         Value::Sequence(_) => inline(field),
         Value::Mapping(_) => {
             let section = field.section(&RATE_SERIES)?;
-            inline(&section.required("points", "list the points, as in points: [{time_s: 0, qps: 1}, ...]")?)
-        }
-        _ => {
-            let path = &field.scalar(SHAPE)?.text;
-            match read(path) {
-                Ok(points) => Some(points),
-                Err(reason) => {
-                    field.report(format!("cannot read the points from {}: {reason}", field.found()));
-                    None
-                }
+            if section.exclusive("points", "path") {
+                return None;
             }
+            match section.field("path") {
+                Some(path) => from_file(&path, "the path of a JSON file with the points"),
+                None => inline(&section.required(
+                    "points",
+                    "list the points, as in points: [{time_s: 0, qps: 1}, ...], or name their file with path",
+                )?),
+            }
+        }
+        _ => from_file(field, SHAPE),
+    }
+}
+
+/// Points of the file that a field names.
+fn from_file(field: &Field<'_>, allowed: &str) -> Option<Vec<RatePoint>> {
+    match read(&field.scalar(allowed)?.text) {
+        Ok(points) => Some(points),
+        Err(reason) => {
+            field.report(format!("cannot read the points from {}: {reason}", field.found()));
+            None
         }
     }
 }
@@ -111,7 +123,7 @@ fn inline(field: &Field<'_>) -> Option<Vec<RatePoint>> {
         };
         let time = section.required("time_s", "write the seconds since the series began");
         let qps = section.required("qps", "write the requests per second");
-        let time_s = time.as_ref().and_then(|field| field.float(Bounds::NOT_NEGATIVE));
+        let time_s = time.as_ref().and_then(|field| field.duration(Bounds::NOT_NEGATIVE));
         let (Some(time_s), Some(qps)) = (time_s, qps.and_then(|field| field.float(QPS))) else {
             is_sound = false;
             continue;
@@ -175,9 +187,16 @@ fn check_count(count: usize) -> Result<(), String> {
 fn point(item: &Json, after: Option<f64>) -> Result<RatePoint, String> {
     let shape = || "allowed: an object with the keys time_s and qps, both numbers".to_owned();
     let object = item.as_object().ok_or_else(shape)?;
-    let number = |names: [&str; 2]| names.iter().find_map(|name| object.get(*name)).and_then(Json::as_f64);
-    let (Some(time_s), Some(qps), 2) = (number(["time_s", "timeS"]), number(["qps", "qps"]), object.len()) else {
+    let time = object.get("time_s").or_else(|| object.get("timeS"));
+    let (Some(time), Some(qps), 2) = (time, object.get("qps").and_then(Json::as_f64), object.len()) else {
         return Err(shape());
+    };
+    let time_s = match time {
+        // With a unit, as everywhere else.
+        Json::String(text) => Bounds::NOT_NEGATIVE
+            .duration(text)
+            .map_err(|allowed| format!("found time_s {}; {allowed}", quote(text)))?,
+        number => number.as_f64().ok_or_else(shape)?,
     };
     if !Bounds::NOT_NEGATIVE.contains(time_s) {
         return Err(format!("found time_s {time_s}; allowed: a number of at least 0"));

@@ -3,6 +3,7 @@
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::synthesis::SYNTHESIS;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
@@ -153,6 +154,7 @@ pub(super) static ENDPOINT: Schema = Schema {
         "connection_reuse",
         "headers",
         "extra",
+        "template",
         "session_header",
         "use_legacy_max_tokens",
         "use_server_token_count",
@@ -165,7 +167,6 @@ pub(super) static ENDPOINT: Schema = Schema {
     ],
     refused: &[
         refused("per_chunk_usage", OFF),
-        refused("template", NEVER),
         refused("request_content_type", &["application/json"]),
         refused("download_video_content", OFF),
         refused("uuid_and_strip", OFF),
@@ -211,11 +212,11 @@ pub(super) static DATASET: Schema = Schema {
         "inter_turn_delay_cap_seconds",
         "synthesis",
         "rankings",
+        "system_prompt",
+        "system_prompt_file",
+        "prefix_prompts",
     ],
     refused: &[
-        refused("system_prompt", NEVER),
-        refused("system_prompt_file", NEVER),
-        refused("prefix_prompts", EMPTY),
         refused("images", NEVER),
         refused("audio", NEVER),
         refused("video", NEVER),
@@ -228,6 +229,20 @@ pub(super) static DATASET: Schema = Schema {
         refused("audio_batch_size", &["1"]),
         refused("video_batch_size", &["1"]),
         refused("use_think_time_only", OFF),
+        refused("max_idle_gap_cap_seconds", NEVER),
+        refused("trace_idle_gap_cap_seconds", NEVER),
+        refused("trace_session_sample_ratio", NEVER),
+        refused("replay_speedup", NEVER),
+        refused("open_loop_replay", NEVER),
+        refused("open_loop_strict", OFF),
+        refused("omit_kv_hints", OFF),
+        refused("force_min_tokens", OFF),
+        refused("max_context_length", NEVER),
+        refused("weka_nested_timestamp_basis", NEVER),
+        refused("hf_mooncake_dataset", NEVER),
+        refused("hf_mooncake_split", NEVER),
+        refused("hf_weka_dataset", NEVER),
+        refused("mooncake_trace_to_hf_mapping", EMPTY),
     ],
 };
 
@@ -246,6 +261,12 @@ pub(super) static PROMPTS: Schema = Schema {
         refused("corpus", NEVER),
         refused("cache_bust", NEVER),
     ],
+};
+
+pub(super) static PREFIX_PROMPTS: Schema = Schema {
+    place: "benchmark.dataset.prefix_prompts",
+    keys: &["pool_size", "length", "shared_system_length", "user_context_length"],
+    refused: &[],
 };
 
 pub(super) static RANKINGS: Schema = Schema {
@@ -322,7 +343,7 @@ pub(super) static RAMP: Schema = Schema {
 
 pub(super) static RATE_SERIES: Schema = Schema {
     place: "benchmark.phases[].rate_series",
-    keys: &["points"],
+    keys: &["points", "path"],
     refused: &[],
 };
 
@@ -404,6 +425,9 @@ pub(super) static RUNTIME: Schema = Schema {
     refused: &[
         refused("workers", NEVER),
         refused("workers_min", NEVER),
+        refused("workers_per_pod", NEVER),
+        refused("record_processors_per_pod", NEVER),
+        refused("dataset_api_base_url", NEVER),
         refused("record_processors", NEVER),
         refused("stats_interval", NEVER),
         refused("api_port", NEVER),
@@ -430,7 +454,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 24] = [
+static ALL: [&Schema; 25] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -443,6 +467,7 @@ static ALL: [&Schema; 24] = [
     &SERVER_PROFILER,
     &DATASET,
     &PROMPTS,
+    &PREFIX_PROMPTS,
     &PHASE,
     &CANCELLATION,
     &RATE_SERIES,

@@ -247,10 +247,19 @@ fn metric(field: &Field<'_>, name: &str, answers: Answers) -> Option<&'static st
             &format!("allowed: {}", allowed()),
         );
     } else {
-        let all = SLO_METRICS.iter().map(|(metric, _)| *metric);
+        // What no answer of this endpoint has is not what was meant.
+        let of_endpoint = SLO_METRICS.iter().filter(|(metric, needs)| has_tokens(metric, *needs));
         let short = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(name));
-        let near = short.map(|(_, metric)| *metric).or_else(|| nearest(name, all));
-        let advice = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        let near = short.map(|(_, metric)| *metric);
+        let near = near.or_else(|| nearest(name, of_endpoint.clone().map(|(metric, _)| *metric)));
+        let meant = of_endpoint.clone().find(|(metric, _)| Some(*metric) == near);
+        let advice = match meant {
+            None => String::new(),
+            Some((meant, needs_stream)) if streams(*needs_stream) => format!("did you mean `{meant}`? "),
+            Some((meant, _)) => format!(
+                "did you mean `{meant}`? It is measured in streams, and the endpoint does not stream: set endpoint.streaming: true; without it "
+            ),
+        };
         field.report(format!(
             "unknown metric {}; {advice}allowed: {}",
             quote(name),

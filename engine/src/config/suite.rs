@@ -345,6 +345,11 @@ impl Reader<'_> {
             self.note(draft, body.to_json().to_string(), field);
         }
         let secrets = self.source.secrets().and(&body);
+        // The template may have come from a file of its own.
+        let secrets = match &read.endpoint.template {
+            Some(template) => secrets.and_of_template(&template.body),
+            None => secrets,
+        };
         let shown = |mut value: Json| {
             secrets.redact_json(&mut value);
             value

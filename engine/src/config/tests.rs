@@ -10,6 +10,7 @@ mod kinds;
 mod lengths;
 mod limits;
 mod models;
+mod openings;
 mod phases;
 mod random;
 mod rates;
@@ -17,6 +18,7 @@ mod sections;
 mod slos;
 mod sweep;
 mod telemetry;
+mod templates;
 mod traces;
 
 /// A complete config whose sections can be replaced.

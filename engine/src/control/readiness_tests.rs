@@ -126,7 +126,7 @@ fn what_cannot_be_sent_is_not_tried_again() {
     let (result, waits) = wait_for(&sealed);
     let error = result.expect_err("this client has no TLS");
     assert_eq!((error.probes, waits), (1, vec![]));
-    assert!(error.last.contains("does not speak 'https'"), "{error}");
+    assert!(error.last.contains("https is spoken only in runs"), "{error}");
 }
 
 #[test]

@@ -97,7 +97,11 @@ impl Sender {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         let speakable = scheme.eq_ignore_ascii_case("http") || self.secure && scheme.eq_ignore_ascii_case("https");
         if !speakable {
-            return Err(Refusal::Unsendable(format!("this client does not speak '{scheme}'")));
+            let why = match scheme.to_ascii_lowercase().as_str() {
+                "https" => "https is spoken only in runs whose load goes to an https address".to_owned(),
+                _ => format!("this client does not speak '{scheme}'"),
+            };
+            return Err(Refusal::Unsendable(why));
         }
         let span = Some(Duration::from_nanos(timeout.0));
         // Two kinds of builder, because a GET has no body; what is set on them is the same.

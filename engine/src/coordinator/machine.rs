@@ -303,7 +303,6 @@ impl Machine {
 
     fn cut_drains(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let run_is_over = self.course == Course::CutShort;
-        let silent_since = Nanos(now.0.saturating_sub(self.settings.drain_stall_timeout.0));
         for phase in &mut self.phases[..self.next] {
             let id = phase.plan.id;
             if phase.must_cut(run_is_over, now) {
@@ -314,7 +313,7 @@ impl Machine {
                     },
                     false => Action::CutPhase { phase: id },
                 });
-            } else if phase.must_check_for_silence(now) {
+            } else if let Some(silent_since) = phase.cuts_silent_since(self.settings.drain_stall_timeout, now) {
                 actions.push(Action::CutSilent {
                     phase: id,
                     silent_since,

@@ -1,6 +1,7 @@
 //! The phase machine and the pacer as pure values, and the thread that gives them time.
 
 mod adaptive;
+mod attention;
 mod event;
 mod limit_ramp;
 mod live;

@@ -1,6 +1,7 @@
 //! One phase on its way through the run.
 
 use super::adaptive::{AdaptiveReport, Controller, Window};
+use super::attention::Attention;
 use super::event::{Pace, PhaseSummary, StopReason, Tally};
 use super::limit_ramp::LimitRamp;
 use super::silence::Silence;
@@ -8,7 +9,7 @@ use super::stream::{Purpose, Stream};
 use crate::plan::{AdaptivePlan, ControlVariable, DrainRule, PhasePlan};
 use crate::units::{Nanos, counted};
 
-/// How often a drain without a deadline looks for silent requests once one could have been silent for long enough.
+/// How often a drain without a deadline looks at the time, and for silent requests once one could have been silent for long enough.
 const STALL_CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// A ratio of failures among fewer answers is chance.
@@ -77,6 +78,7 @@ pub(super) struct Draining {
     cut: bool,
     /// When to look for silent requests next; only under [`DrainRule::WhileProgressing`].
     stall_check: Nanos,
+    attention: Attention,
 }
 
 /// A phase's plan, counts and state.
@@ -207,7 +209,8 @@ impl PhaseRun {
             reason,
             sent,
             cut: false,
-            stall_check: now + stall_timeout,
+            stall_check: now + STALL_CHECK_INTERVAL.min(stall_timeout),
+            attention: Attention::new(now),
         });
         self.check_counts();
     }
@@ -396,18 +399,26 @@ impl PhaseRun {
         }
     }
 
-    /// Decides whether to look for requests that have been silent for the stall timeout, at most once per interval.
-    pub(super) fn must_check_for_silence(&mut self, now: Nanos) -> bool {
-        let drain = self.plan.drain;
-        match &mut self.state {
-            PhaseState::Draining(draining)
-                if drain == DrainRule::WhileProgressing && !draining.cut && now >= draining.stall_check =>
-            {
-                draining.stall_check = now + STALL_CHECK_INTERVAL;
-                true
-            }
-            _ => false,
+    /// Decides whether to cut requests that have been silent for the stall timeout, at most once per interval, and since when they have to be silent for
+    /// that. Time in which nobody listened is added to the timeout; the drain looks at the clock from its start on, so that not much of it is in doubt
+    /// after a stop.
+    pub(super) fn cuts_silent_since(&mut self, stall_timeout: Nanos, now: Nanos) -> Option<Nanos> {
+        let PhaseState::Draining(draining) = &mut self.state else {
+            return None;
+        };
+        if self.plan.drain != DrainRule::WhileProgressing || draining.cut || now < draining.stall_check {
+            return None;
         }
+        let start = draining.sending_complete;
+        draining.attention.look(draining.stall_check, start, now);
+        let enough = stall_timeout + draining.attention.unheard();
+        let first = start + enough;
+        draining.stall_check = now + STALL_CHECK_INTERVAL;
+        if now < first {
+            draining.stall_check = draining.stall_check.min(first);
+            return None;
+        }
+        Some(Nanos(now.0.saturating_sub(enough.0)))
     }
 
     /// The next moment at which this phase does something by itself.

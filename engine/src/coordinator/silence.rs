@@ -3,6 +3,7 @@
 //! A sign of life is a request that starts or ends, or a byte in either direction. Starts and ends are counted, so they are known at once. Bytes are
 //! known to the cores alone, which are asked only when the counts have stood still for long: see `credit/pulse.rs`.
 
+use super::attention::{Attention, PROMPT};
 use crate::units::Nanos;
 
 /// [`MachineSettings::stall_timeout`](super::MachineSettings::stall_timeout) unless somebody wants another: the longest answers that are not
@@ -13,7 +14,7 @@ const FIRST_WORD: Nanos = Nanos::from_secs(60);
 /// Answers in a row that make a stall: one alone may come at the very moment at which something was due and had not been sent yet.
 const ENOUGH_ANSWERS: u32 = 2;
 /// How often a phase is looked at that is known to be silent, and the least time between two looks at any; half of the patience if that is less.
-const INTERVAL: Nanos = Nanos::from_secs(1);
+const INTERVAL: Nanos = PROMPT;
 
 /// What the cores said about the requests of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +48,8 @@ pub(super) struct Silence {
     idle_answers: u32,
     /// When to look next; [`Nanos::MAX`] while the cores are being asked.
     next_look: Nanos,
-    /// When they were asked or answered last.
-    attended: Nanos,
-    /// How much of the silence nobody listened to: this process was stopped, or its machine was, and maybe the server with it.
-    unheard: Nanos,
+    /// Looks are questions to the cores and their answers.
+    attention: Attention,
     /// The user has heard of the silence that lasts since.
     told: Option<Nanos>,
     /// Silences that have ended after the user had heard of them.
@@ -73,8 +72,7 @@ impl Silence {
             },
             idle_answers: 0,
             next_look: Nanos::MAX,
-            attended: now,
-            unheard: Nanos::ZERO,
+            attention: Attention::new(now),
             told: None,
             ended: 0,
             longest: (Nanos::ZERO, now),
@@ -131,18 +129,9 @@ impl Silence {
             self.next_look = self.since + self.patience();
             return None;
         }
-        self.note_delay(self.next_look.max(self.since), now);
+        self.attention.look(self.next_look.max(self.since), self.since, now);
         self.next_look = Nanos::MAX;
         Some(Nanos(now.0.saturating_sub(self.patience().0)))
-    }
-
-    /// Something that was due came now. A core that is well answers within an interval. After a longer delay nobody knows when it began, so all of the
-    /// time since the last look is in doubt, and what is in doubt is not held against the server.
-    fn note_delay(&mut self, due: Nanos, now: Nanos) {
-        if now.since(due) > INTERVAL {
-            self.unheard = self.unheard + now.since(self.attended.max(self.since));
-        }
-        self.attended = now;
     }
 
     /// A sign of life. Gives the silence that it ends, if the user has heard of that.
@@ -159,7 +148,8 @@ impl Silence {
             self.longest = self.longest.max((at.since(spell.since), spell.since));
         }
         self.since = at;
-        (self.idle_answers, self.unheard) = (0, Nanos::ZERO);
+        self.idle_answers = 0;
+        self.attention.forget();
         spell
     }
 
@@ -172,7 +162,8 @@ impl Silence {
     pub(super) fn hear(&mut self, signs: Signs, now: Nanos) -> Option<Spell> {
         self.signs = signs;
         if self.next_look == Nanos::MAX {
-            self.note_delay(self.attended.max(self.since), now);
+            let asked = self.attention.looked().max(self.since);
+            self.attention.look(asked, self.since, now);
         }
         let ended = signs.last_byte.and_then(|at| self.broken(at));
         self.idle_answers = if signs.more_is_due { 0 } else { self.idle_answers + 1 };
@@ -202,7 +193,7 @@ impl Silence {
 
     /// How long a silence has to be for a stall.
     fn enough(&self) -> Nanos {
-        Nanos(self.stall_timeout.0.saturating_add(self.unheard.0))
+        self.stall_timeout + self.attention.unheard()
     }
 
     /// Whether the phase has stalled, given the last sign of life of everything that it may be waiting for.

@@ -22,15 +22,17 @@ pub struct Turn<'a> {
     pub delay: Nanos,
     /// When the turn is due on the dataset's own clock; only a fixed schedule looks at it.
     pub timestamp: Option<Nanos>,
-    /// What a file says of it beside the text, if anything.
+    /// What there is of it beside the text, if anything.
     pub written: Option<Box<Written>>,
 }
 
-/// What a turn from a file can have beside its text.
+/// What a turn can have beside its text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
     /// A system message in front of the turn's own.
     pub system: Option<String>,
+    /// A message of the user in front of the turn's own, behind the system's.
+    pub context: Option<String>,
     /// Who speaks, in place of the user.
     pub role: Option<Box<str>>,
     /// Texts after the first, in the same message.

@@ -12,10 +12,12 @@ mod delay;
 mod distribution;
 mod file;
 mod lengths;
+mod opening;
 mod rankings;
 mod sampling;
 mod shares;
 mod synthetic;
+mod text;
 mod words;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_SIZE};
@@ -28,11 +30,13 @@ pub use file::{
     TraceChanges, Turns, UnfitTrace, load_file, read_bytes, read_records, sha256,
 };
 pub use lengths::{LengthPair, Lengths};
+pub use opening::Opening;
 pub use rankings::SyntheticRankings;
 pub use sampling::{Sampler, Sampling};
 pub use shares::Shares;
 pub(crate) use synthetic::MEAN_BYTES_PER_TOKEN;
 pub use synthetic::{Prompts, SizedPrompt, Synthetic};
+pub use text::{TextError, load_text};
 pub use words::words;
 
 use sha2::{Digest, Sha256};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::conversation::{Conversation, Turn};
+use super::conversation::{Conversation, Turn, Written};
 use super::delay::DelayDistribution;
 use super::distribution::LengthDistribution;
 use super::lengths::{LengthStreams, Lengths};
@@ -44,6 +44,8 @@ pub struct Synthetic {
     pub entries: u32,
     /// Lengths of messages and of answers.
     pub lengths: Lengths,
+    /// Texts of a message, at least 1, each of a length of its own.
+    pub batch_size: u32,
     /// Turns of a conversation.
     pub turns: LengthDistribution,
     /// Delays before turns after the first.
@@ -58,13 +60,14 @@ impl Synthetic {
         Self {
             entries,
             lengths: Lengths::Apart { isl, osl },
+            batch_size: 1,
             turns: LengthDistribution::Fixed(1),
             turn_delay: DelayDistribution::default(),
             seed,
         }
     }
 
-    /// The lengths of every turn of every conversation, before any text is made.
+    /// The lengths of every text of every turn of every conversation, before any text is made. All but the first text of a turn ask for nothing.
     ///
     /// # Panics
     /// If a distribution has an [invalid parameter](LengthDistribution::invalid_parameter).
@@ -72,7 +75,9 @@ impl Synthetic {
         let mut prompts = TurnPrompts::new(self);
         (0..self.entries).flat_map(move |entry| {
             let turns = prompts.turns(entry);
-            (0..turns).map(|turn| prompts.of(turn).size(entry)).collect::<Vec<_>>()
+            (0..turns)
+                .flat_map(|turn| prompts.sizes(entry, turn))
+                .collect::<Vec<_>>()
         })
     }
 
@@ -108,6 +113,11 @@ impl Synthetic {
     }
 }
 
+/// Root of the texts behind the first in a message: the prompts of a dataset with the same settings and this seed.
+fn batch_root(seed: u64, place: u32) -> u64 {
+    stream_root(seed, &format!("text {place} of a message"))
+}
+
 /// The prompts of each turn of a dataset: those of the first turn are the prompts of the seed, and every later turn has streams of its own, so
 /// that a conversation that grows keeps its first turns.
 struct TurnPrompts {
@@ -118,6 +128,8 @@ struct TurnPrompts {
     by_turn: Vec<Prompts>,
     turn_counts: u64,
     delays: u64,
+    /// Of the texts behind the first.
+    more: Vec<TurnPrompts>,
 }
 
 impl TurnPrompts {
@@ -130,6 +142,15 @@ impl TurnPrompts {
             by_turn: Vec::new(),
             turn_counts: stream_root(dataset.seed, "turns"),
             delays: stream_root(dataset.seed, "turn delay"),
+            more: (1..dataset.batch_size)
+                .map(|place| {
+                    Self::new(&Synthetic {
+                        batch_size: 1,
+                        seed: batch_root(dataset.seed, place),
+                        ..dataset.clone()
+                    })
+                })
+                .collect(),
         }
     }
 
@@ -149,21 +170,44 @@ impl TurnPrompts {
         &self.by_turn[turn as usize]
     }
 
+    /// The sizes of the texts of a turn.
+    fn sizes(&mut self, entry: u32, turn: u32) -> Vec<SizedPrompt> {
+        let first = self.of(turn).size(entry);
+        let more = self.more.iter_mut().map(|prompts| SizedPrompt {
+            output_tokens: None,
+            ..prompts.of(turn).size(entry)
+        });
+        std::iter::once(first).chain(more).collect()
+    }
+
     fn turn(&mut self, entry: u32, turn: u32) -> Turn<'static> {
         let prompts = self.of(turn);
         let size = prompts.size(entry);
         let text = prompts.text(size).into();
+        let mut input_tokens = size.input_tokens;
+        let mut more_texts = Vec::with_capacity(self.more.len());
+        for prompts in &mut self.more {
+            let prompts = prompts.of(turn);
+            let size = prompts.size(entry);
+            input_tokens = input_tokens.saturating_add(size.input_tokens);
+            more_texts.push(prompts.text(size));
+        }
         let mut stream = entry_stream(self.delays.wrapping_add(u64::from(turn) << 32), entry);
         Turn {
             text,
-            input_tokens: Some(size.input_tokens),
+            input_tokens: Some(input_tokens),
             output_tokens: size.output_tokens,
             delay: match turn {
                 0 => Nanos::ZERO,
                 _ => self.turn_delay.draw(&mut stream),
             },
             timestamp: None,
-            written: None,
+            written: (!more_texts.is_empty()).then(|| {
+                Box::new(Written {
+                    more_texts,
+                    ..Written::default()
+                })
+            }),
         }
     }
 }
@@ -382,6 +426,61 @@ mod tests {
             let texts: HashSet<&str> = long.turns.iter().map(|turn| &*turn.text).collect();
             assert_eq!(texts.len(), 3, "no turn repeats another");
         }
+    }
+
+    #[test]
+    fn texts_behind_the_first_have_lengths_and_words_of_their_own() {
+        let isl = LengthDistribution::Normal {
+            mean: 20.0,
+            stddev: 5.0,
+        };
+        let dataset = |batch_size| Synthetic {
+            batch_size,
+            turns: LengthDistribution::Fixed(2),
+            ..Synthetic::of_single_turns(30, isl.clone(), Some(LengthDistribution::Fixed(4)), 5)
+        };
+        let one: Vec<Conversation<'_>> = dataset(1).conversations().collect();
+        let two: Vec<Conversation<'_>> = dataset(2).conversations().collect();
+        let three: Vec<Conversation<'_>> = dataset(3).conversations().collect();
+        let more = |turn: &Turn<'_>| turn.written.as_deref().expect("several texts").more_texts.clone();
+        let mut lengths = Vec::new();
+        for (at, three) in three.iter().enumerate() {
+            for (turn, made) in three.turns.iter().enumerate() {
+                let first = &one[at].turns[turn];
+                assert_eq!(
+                    (&made.text, made.output_tokens),
+                    (&first.text, first.output_tokens),
+                    "the first is what it was"
+                );
+                assert_eq!(first.written, None);
+                let texts = more(made);
+                assert_eq!(
+                    texts[..1],
+                    more(&two[at].turns[turn])[..],
+                    "so are others when there are more"
+                );
+                let words = |text: &str| text.split(' ').count();
+                let all = words(&made.text) + texts.iter().map(|text| words(text)).sum::<usize>();
+                assert_eq!(made.input_tokens, Some(all as u32));
+                lengths.push([words(&made.text), words(&texts[0]), words(&texts[1])]);
+            }
+        }
+        assert!(
+            (0..2).all(|place| lengths.iter().any(|of_one| of_one[place] != of_one[2])),
+            "lengths are drawn one by one: {lengths:?}"
+        );
+        let texts: Vec<String> = three.iter().flat_map(|made| made.turns.iter().flat_map(more)).collect();
+        let distinct: HashSet<&String> = texts.iter().collect();
+        assert_eq!((texts.len(), distinct.len()), (120, 120));
+        let sizes: u64 = dataset(3).sizes().map(|size| u64::from(size.input_tokens)).sum();
+        let made = three.iter().flat_map(|made| &made.turns);
+        assert_eq!(
+            sizes,
+            made.map(|turn| u64::from(turn.input_tokens.expect("made")))
+                .sum::<u64>()
+        );
+        let again: Vec<Conversation<'_>> = dataset(3).conversations_in(7..9).collect();
+        assert_eq!(again, three[7..9]);
     }
 
     #[test]

@@ -34,6 +34,18 @@ pub enum JournalError {
         /// Why.
         source: std::io::Error,
     },
+    /// Its first note, with all that the dataset sends, is longer than a frame can say.
+    #[error(
+        "journal {path}: found {bytes} bytes of requests to keep for the time after a crash; allowed: at most {}; take fewer or shorter entries, or \
+         leave raw records out",
+        u32::MAX
+    )]
+    TooLarge {
+        /// The file, which was not made.
+        path: std::path::PathBuf,
+        /// Bytes of the note.
+        bytes: usize,
+    },
     /// A block or record does not check out.
     #[error("journal {path}: damaged at byte {at}")]
     Damaged {

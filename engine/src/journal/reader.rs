@@ -216,7 +216,7 @@ pub(super) mod tests {
             start: Nanos(1),
             connected: Nanos::ZERO,
             send_end: Nanos::ZERO,
-            first_byte: Nanos::ZERO,
+            first_body: Nanos::ZERO,
             head: Nanos::ZERO,
             first_content: Nanos::ZERO,
             first_output: Nanos::ZERO,

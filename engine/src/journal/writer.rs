@@ -180,12 +180,13 @@ impl Journal {
     /// that nobody writes.
     ///
     /// # Errors
-    /// The file cannot be created or written.
+    /// The file cannot be created or written, or the note is longer than 4 GiB.
     pub(crate) fn start(path: &Path, cores: usize, opening: &[u8]) -> Result<Self, JournalError> {
         let fail = |source| JournalError::Io {
             path: path.to_owned(),
             source,
         };
+        check_length(path, opening.len())?;
         let mut output = Output::create(path).map_err(fail)?;
         output.open(opening).map_err(fail)?;
         let lock = output.file.try_clone().map_err(fail)?;
@@ -237,6 +238,17 @@ pub(crate) struct Closed {
     pub(crate) written: Result<(), JournalError>,
     /// What is in it is still this process's to write out.
     _lock: File,
+}
+
+/// Whether a note can be the first one. The frames behind one whose length does not fit could not be found, and no record be read back.
+fn check_length(path: &Path, bytes: usize) -> Result<(), JournalError> {
+    if u32::try_from(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(JournalError::TooLarge {
+        path: path.to_owned(),
+        bytes,
+    })
 }
 
 /// The file, and where its latest blocks begin.
@@ -327,6 +339,20 @@ fn write_blocks(queue: &BlockQueue, mut output: Output, path: &Path) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_note_is_as_long_as_its_length_can_say() {
+        let path = Path::new("/results/ringload.journal");
+        assert!(check_length(path, u32::MAX as usize).is_ok());
+        let refusal = check_length(path, u32::MAX as usize + 1)
+            .expect_err("one byte more")
+            .to_string();
+        assert!(refusal.contains("found 4294967296 bytes of requests"), "{refusal}");
+        assert!(
+            refusal.contains("at most 4294967295; take fewer or shorter entries"),
+            "{refusal}"
+        );
+    }
 
     #[test]
     fn a_file_that_cannot_grow_ends_with_a_whole_block_and_gives_room_back() {

@@ -103,6 +103,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         directory,
         warnings,
     } = resolve(config, options, &settings, &inputs, &bytes)?;
+    let system_prompt_file = dataset.system_prompt_file.clone();
     let requests = dataset.render();
     let dataset_file = bytes.file(config.dataset.file.as_ref().map(|file| &file.origin));
     let endpoint = &config.endpoint;
@@ -122,6 +123,10 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         ),
         endpoint: EndpointPlan {
             kind: endpoint.kind.unwrap_or_default(),
+            response_field: endpoint
+                .template
+                .as_ref()
+                .and_then(|template| template.response_field.clone()),
             streaming: endpoint.streaming.unwrap_or(false),
             connection_reuse: endpoint.connection_reuse.unwrap_or_default(),
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
@@ -135,6 +140,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         },
         requests,
         dataset_file,
+        system_prompt_file,
         phases,
         readiness,
         hooks: hooks(config),
@@ -205,6 +211,7 @@ impl Settings {
             headers: &self.headers,
             session_header: endpoint.session_header.as_deref(),
             extra: &endpoint.extra,
+            template: endpoint.template.as_ref(),
         }
     }
 }
@@ -232,7 +239,8 @@ fn resolve<'a>(
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
     })?;
-    let readiness = readiness::plan(config, &settings.models, &settings.targets);
+    let readiness =
+        readiness::plan(config, &settings.models, &settings.targets).map_err(|error| render_mistake(config, &error))?;
     let directory = options
         .output_directory
         .clone()
@@ -303,6 +311,13 @@ fn verification(
 
 /// Places a rendering error at the section that caused it.
 fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
+    if let (RenderError::Payload { offset, .. }, Some(template)) = (error, &config.endpoint.template) {
+        return config.mistake(
+            template.place_of(*offset),
+            "benchmark.endpoint.template.body",
+            error.to_string(),
+        );
+    }
     let at = match error {
         RenderError::NoEntries
         | RenderError::Length { .. }
@@ -310,6 +325,7 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         | RenderError::CountTooLarge { .. }
         | RenderError::SeveralTurns { .. }
         | RenderError::Misfit { .. }
+        | RenderError::PoolTooLarge { .. }
         | RenderError::DatasetTooLarge { .. } => config.dataset.at,
         _ => config.endpoint.at,
     };

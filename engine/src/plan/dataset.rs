@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use super::beginning;
 use super::lengths::{distribution, lengths};
 use super::render::{Draft, RenderError, RenderInputs};
 use super::traces::{block_size, change, format};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings};
 use crate::dataset::{
     ConversationIds, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
     Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records, sha256,
@@ -31,6 +32,8 @@ const UNTIMED_POOL: &str = "records of format random_pool have none; use format:
 /// A dataset that was looked at. Nothing of it is refused any more, and its requests are not made yet.
 pub(super) struct Dataset<'a> {
     draft: Draft<'a>,
+    /// The file that the system's message is from.
+    pub(super) system_prompt_file: Option<DatasetFile>,
     pool: Option<Pool>,
     sampling: Sampling,
     seed: u64,
@@ -175,9 +178,10 @@ pub(super) fn draft<'a>(
 ) -> Result<Dataset<'a>, NoDataset> {
     let written = &config.dataset;
     let seed = self::seed(config, seed);
+    let beginning = beginning::of(config, seed)?;
     let mut pool = None;
     let draft = match &written.file {
-        None if inputs.kind.ranks() => {
+        None if inputs.kind.ranks() || (inputs.template.is_some() && written.rankings != Rankings::default()) => {
             let rankings = &written.rankings;
             let length = |written: Option<&config::Length>, default| written.map_or(default, distribution);
             let dataset = SyntheticRankings {
@@ -200,6 +204,7 @@ pub(super) fn draft<'a>(
             let dataset = Synthetic {
                 entries: written.entries.unwrap_or(DEFAULT_ENTRIES),
                 lengths: lengths(written),
+                batch_size: written.batch_size.unwrap_or(1),
                 turns: written
                     .turns
                     .as_ref()
@@ -229,8 +234,14 @@ pub(super) fn draft<'a>(
         config::Sampling::Shuffle => Sampling::Shuffle,
         config::Sampling::Random => Sampling::Random,
     };
+    let draft = match beginning.opening.is_empty() {
+        true => draft,
+        false => draft.opened(beginning.opening)?,
+    };
+    let draft = draft.with_bodies()?;
     Ok(Dataset {
         draft,
+        system_prompt_file: beginning.file,
         pool,
         sampling,
         seed,
@@ -258,11 +269,11 @@ fn sessions<'a>(
         FileOrigin::Path { path, at } => {
             let bytes = load_file(Path::new(path)).map(|loaded| bytes.keep(loaded));
             let read = bytes.and_then(|bytes| read_bytes(bytes, options));
-            read.map_err(|error| in_file(config, path, *at, error))
+            read.map_err(|error| in_file(config, file, path, *at, error))
         }
         FileOrigin::Records(records) => {
             let texts = records.iter().map(|(_, text)| text.as_str());
-            read_records(texts, options).map_err(|error| in_config(config, records, error))
+            read_records(texts, options).map_err(|error| in_config(config, file, records, error))
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
@@ -305,8 +316,12 @@ fn drawn(texts: &RequestImages, pool: Pool, seed: u64) -> RequestImages {
 }
 
 /// Mistakes of a dataset's file, under its own name. What concerns the file as a whole is a mistake of the key that names it.
-fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagnostics {
+fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position, error: FileError) -> Diagnostics {
     match error {
+        FileError::Alike { ref first, .. } => {
+            let place = format!("{path}:{}:{}", first.record, first.column);
+            config.mistake(file.format_at, "benchmark.dataset.format", in_all(&place, &error))
+        }
         FileError::Mistakes { list, more } => {
             let mut diagnostics: Vec<Diagnostic> = list
                 .into_iter()
@@ -331,8 +346,23 @@ fn in_file(config: &Config, path: &str, at: Position, error: FileError) -> Diagn
     }
 }
 
+/// One mistake that every record has, of which the first is at `place`.
+fn in_all(place: &str, error: &FileError) -> String {
+    // Fields of records are called as in JSON: what stands in backticks is a key of the config.
+    let error = error.to_string().replace('`', "\"");
+    format!("{place}: {error}: correct them, or set `format` to what they are")
+}
+
 /// Mistakes of records that stand in the config.
-fn in_config(config: &Config, records: &[(Position, String)], error: FileError) -> Diagnostics {
+fn in_config(
+    config: &Config,
+    file: &config::FileDataset,
+    records: &[(Position, String)],
+    error: FileError,
+) -> Diagnostics {
+    if let FileError::Alike { .. } = error {
+        return config.mistake(file.format_at, "benchmark.dataset.format", in_all("records[0]", &error));
+    }
     let FileError::Mistakes { list, more } = error else {
         return config.mistake(config.dataset.at, "benchmark.dataset.records", error.to_string());
     };

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Distribution, Endpoint, FileOrigin,
-    Length, Model, Models, Phase, PhaseKind, PhaseType, REDACTED, Ramp, Rankings, Rate, RatePoint, ResetKvCache,
-    ScheduleWindow, SequencePair, ServerProfiler, Sla, Synthesis, is_credential_header, masked, redact_url,
+    Length, Model, Models, Phase, PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint,
+    ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, Synthesis, SystemPrompt, is_credential_header,
+    masked, masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -129,6 +130,16 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
             (!endpoint.extra.is_empty()).then(|| masked(Value::Object(endpoint.extra.clone()))),
         ),
         (
+            "template",
+            endpoint.template.as_ref().map(|template| {
+                let response_field = template.response_field.as_ref().map(|field| json!(field));
+                set_fields([
+                    ("body", Some(json!(masked_template(&template.body)))),
+                    ("response_field", response_field),
+                ])
+            }),
+        ),
+        (
             "session_header",
             endpoint.session_header.as_ref().map(|name| json!(name)),
         ),
@@ -186,6 +197,11 @@ fn dataset(dataset: &Dataset) -> Value {
         }
         None => (None, None),
     };
+    let (system_prompt, system_prompt_file) = match &dataset.system_prompt {
+        Some(SystemPrompt::Text(text)) => (Some(json!(text)), None),
+        Some(SystemPrompt::File { path, .. }) => (None, Some(json!(path))),
+        None => (None, None),
+    };
     let prompts = match file {
         Some(_) => Value::Null,
         None => set_fields([
@@ -206,6 +222,7 @@ fn dataset(dataset: &Dataset) -> Value {
                     .and_then(|range| range.style)
                     .map(|style| json!(style.as_str())),
             ),
+            ("batch_size", dataset.batch_size.map(Value::from)),
         ]),
     };
     set_fields([
@@ -251,6 +268,9 @@ fn dataset(dataset: &Dataset) -> Value {
                 ])
             }),
         ),
+        ("prefix_prompts", dataset.prefix_prompts.map(prefix_prompts)),
+        ("system_prompt", system_prompt),
+        ("system_prompt_file", system_prompt_file),
         ("turns", length(&dataset.turns)),
         ("turn_delay", dataset.turn_delay.as_ref().map(distribution)),
         ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
@@ -279,6 +299,19 @@ fn synthesis(synthesis: &Synthesis) -> Value {
         ("max_isl", synthesis.max_isl.map(Value::from)),
         ("max_osl", synthesis.max_osl.map(Value::from)),
     ])
+}
+
+fn prefix_prompts(prefix: PrefixPrompts) -> Value {
+    match prefix {
+        PrefixPrompts::Pool { size, length } => json!({ "pool_size": size, "length": length }),
+        PrefixPrompts::Messages {
+            shared_system_length,
+            user_context_length,
+        } => set_fields([
+            ("shared_system_length", shared_system_length.map(Value::from)),
+            ("user_context_length", user_context_length.map(Value::from)),
+        ]),
+    }
 }
 
 fn distribution<T: Copy + Into<f64>>(written: &Distribution<T>) -> Value {

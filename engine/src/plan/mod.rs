@@ -5,6 +5,7 @@
 mod adaptive;
 mod advice;
 mod authorization;
+mod beginning;
 mod build;
 mod conversations;
 mod dataset;
@@ -39,6 +40,7 @@ pub use directory::of_all as artifact_directory;
 pub use models::ModelPlan;
 pub use phase::{
     CancellationPlan, DrainRule, LimitPlan, PhaseKind, PhasePlan, RampPlan, RampStrategy, StopRule, TurnLaw,
+    ends_drains_by_silence,
 };
 pub use rate::{Arrival, Gaps, OnCap, RateCourse, RatePlan, RatePoint};
 pub use request_image::{AnswerFrame, ID_BLOCK_CAPACITY, IdBlock, RequestImage, RequestImages};
@@ -72,6 +74,8 @@ pub struct Plan {
     pub requests: RequestImages,
     /// The file that they were made of; `None` if there is none.
     pub dataset_file: Option<DatasetFile>,
+    /// The file of the system's message in them; `None` if there is none.
+    pub system_prompt_file: Option<DatasetFile>,
     /// The workflow, in order. Never empty; at least one profiling phase.
     pub phases: Vec<PhasePlan>,
     /// How to wait for the server before anything else; `None` does not.
@@ -95,19 +99,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A digest of what will be measured: the config without the places of its artifacts, and the seed. Two runs with the same one, and the same
-    /// [`DatasetFile`], may be taken for each other. Secrets are not part of it, because `input_config` has none.
+    /// A digest of what will be measured: the config without the places of its artifacts, the seed, and what the file of the system's message
+    /// holds. Two runs with the same one, and the same `dataset_file`, may be taken for each other. Secrets are not part of it, because `input_config` has none.
     pub fn fingerprint(&self) -> String {
         let mut config = self.input_config.clone();
         if let Value::Object(config) = &mut config {
             config.retain(|key, _| key != "artifacts" && key != "runtime");
         }
-        let digest = Sha256::digest(format!("{}:{config}", self.seed));
+        let mut told = format!("{}:{config}", self.seed);
+        if let Some(file) = &self.system_prompt_file {
+            told.push_str(&format!(":{}", file.sha256));
+        }
+        let digest = Sha256::digest(told);
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The file of a dataset, as it was when it was read.
+/// A file of a dataset, as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetFile {
     /// Its path as written.
@@ -148,6 +156,8 @@ pub enum Verification {
 pub struct EndpointPlan {
     /// The API.
     pub kind: EndpointKind,
+    /// JMESPath to the answers of type template; `None` looks for them.
+    pub response_field: Option<String>,
     /// The servers that get the load: sessions take them in turn. Never empty.
     pub targets: Vec<Target>,
     /// Whether requests ask for an event stream.

@@ -83,6 +83,11 @@ pub enum DrainRule {
     Unbounded,
 }
 
+/// Whether the drain of any of the phases ends by the silence of its requests, so that it matters how long that is.
+pub fn ends_drains_by_silence(phases: &[PhasePlan]) -> bool {
+    phases.iter().any(|phase| phase.drain == DrainRule::WhileProgressing)
+}
+
 /// Simulated client disconnects.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CancellationPlan {

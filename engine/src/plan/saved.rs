@@ -37,7 +37,11 @@ pub(crate) struct SavedPlan {
     models: Vec<String>,
     /// Path and digest of the data set's file.
     dataset_file: Option<(String, String)>,
+    /// The same of the file of the system's message.
+    system_prompt_file: Option<(String, String)>,
     kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_field: Option<String>,
     streaming: bool,
     phases: Vec<SavedPhase>,
     /// What identities are made from that the dataset does not bring.
@@ -84,6 +88,7 @@ impl SavedPlan {
             profiling_index: phase.profiling_index,
             replays: matches!(phase.arrival, Arrival::FixedSchedule(_)),
         };
+        let file = |file: &DatasetFile| (file.path.clone(), file.sha256.clone());
         let shows_requests = |asked: bool| asked && plan.secrets.is_empty();
         Self {
             benchmark_id: plan.benchmark_id.clone(),
@@ -97,11 +102,10 @@ impl SavedPlan {
             }),
             seed: plan.seed,
             models: plan.models.names.clone(),
-            dataset_file: plan
-                .dataset_file
-                .as_ref()
-                .map(|file| (file.path.clone(), file.sha256.clone())),
+            dataset_file: plan.dataset_file.as_ref().map(file),
+            system_prompt_file: plan.system_prompt_file.as_ref().map(file),
             kind: plan.endpoint.kind.as_str().to_owned(),
+            response_field: plan.endpoint.response_field.clone(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             made_ids: plan.requests.conversations.made_ids().root(),
@@ -143,6 +147,7 @@ impl SavedPlan {
         if self.phases.is_empty() || self.models.is_empty() {
             return None;
         }
+        let file = |(path, sha256)| DatasetFile { path, sha256 };
         let SavedHeads { heads, ids } = self.heads.unwrap_or_default();
         let phases: Option<Vec<PhasePlan>> = (0..).zip(self.phases).map(|(id, phase)| phase.restore(id)).collect();
         let slos: Option<Vec<Slo>> = self.slos.into_iter().map(slo).collect();
@@ -158,9 +163,11 @@ impl SavedPlan {
             }),
             seed: self.seed,
             models: ModelPlan::in_turn(self.models),
-            dataset_file: self.dataset_file.map(|(path, sha256)| DatasetFile { path, sha256 }),
+            dataset_file: self.dataset_file.map(file),
+            system_prompt_file: self.system_prompt_file.map(file),
             endpoint: EndpointPlan {
                 kind,
+                response_field: self.response_field,
                 targets: Vec::new(),
                 streaming: self.streaming,
                 connection_reuse: ConnectionReuse::default(),
@@ -275,8 +282,17 @@ mod tests {
 
     #[test]
     fn all_that_artifacts_show_of_a_plan_comes_back() {
-        let plan = plan(", prefix: p", "");
+        let mut plan = plan(", prefix: p", "");
+        let file = |path: &str| DatasetFile {
+            path: path.to_owned(),
+            sha256: format!("digest of {path}"),
+        };
+        (plan.dataset_file, plan.system_prompt_file) = (Some(file("a")), Some(file("b")));
         let back = again(&plan);
+        assert_eq!(
+            (&back.dataset_file, &back.system_prompt_file),
+            (&plan.dataset_file, &plan.system_prompt_file)
+        );
         assert_eq!(back.artifacts, plan.artifacts);
         assert_eq!(back.fingerprint(), plan.fingerprint());
         assert_eq!(back.requests.conversations, plan.requests.conversations);

@@ -223,9 +223,6 @@ impl<D: Driver> Core<D> {
         let place = self.slab.get(index);
         let request = place.request.as_mut().expect("a busy connection carries a request");
         request.last_life = now;
-        if request.first_byte == Nanos::ZERO {
-            request.first_byte = now;
-        }
         match outcome {
             Ok(feed) => {
                 self.note(index, feed, now);
@@ -245,6 +242,9 @@ impl<D: Driver> Core<D> {
             request.head = now;
         }
         if feed.body_bytes > 0 {
+            if request.chunks_received == 0 {
+                request.first_body = now;
+            }
             request.bytes_received += u64::from(feed.body_bytes);
             request.chunks_received += 1;
         }

@@ -66,8 +66,8 @@ pub(super) struct Request {
     pub(super) connected: Nanos,
     /// Last byte handed to the kernel.
     pub(super) send_end: Nanos,
-    /// First response byte.
-    pub(super) first_byte: Nanos,
+    /// First read with a byte of the body.
+    pub(super) first_body: Nanos,
     /// Response head complete.
     pub(super) head: Nanos,
     /// First content.
@@ -111,7 +111,7 @@ impl Request {
             start: now,
             connected: Nanos::ZERO,
             send_end: Nanos::ZERO,
-            first_byte: Nanos::ZERO,
+            first_body: Nanos::ZERO,
             head: Nanos::ZERO,
             first_content: Nanos::ZERO,
             first_output: Nanos::ZERO,
@@ -186,6 +186,7 @@ pub(crate) fn protocol_of(kind: EndpointKind) -> Protocol {
         EndpointKind::CohereRankings => Protocol::CohereRankings,
         EndpointKind::HfTeiRankings => Protocol::TeiRankings,
         EndpointKind::NimRankings => Protocol::NimRankings,
+        EndpointKind::Template => Protocol::Template,
     }
 }
 

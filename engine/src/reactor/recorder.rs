@@ -116,7 +116,7 @@ impl Recorder {
             start: request.start,
             connected: request.connected,
             send_end: request.send_end,
-            first_byte: request.first_byte,
+            first_body: request.first_body,
             head: request.head,
             first_content: request.first_content,
             first_output: request.first_output,

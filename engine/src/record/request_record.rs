@@ -62,8 +62,8 @@ pub struct RequestRecord {
     pub connected: Nanos,
     /// Last request byte handed to the kernel.
     pub send_end: Nanos,
-    /// First response byte.
-    pub first_byte: Nanos,
+    /// First read with a byte of the body, as far as the body kept to the rules.
+    pub first_body: Nanos,
     /// Response head complete.
     pub head: Nanos,
     /// First content.

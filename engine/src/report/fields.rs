@@ -23,8 +23,8 @@ pub(crate) trait Fields {
     fn connecting(&self) -> u64;
     /// Start to the hand-over of the last request byte.
     fn sending(&self) -> u64;
-    /// Start to the first response byte.
-    fn first_byte(&self) -> u64;
+    /// Start to the first byte of the body.
+    fn first_body(&self) -> u64;
     /// Whether the connection had carried an earlier request.
     fn connection_reused(&self) -> bool;
     /// Reads that carried body bytes.
@@ -87,8 +87,8 @@ impl Fields for RecordView<'_> {
         self.record.send_end.since(self.record.start).0
     }
 
-    fn first_byte(&self) -> u64 {
-        self.record.first_byte.since(self.record.start).0
+    fn first_body(&self) -> u64 {
+        self.record.first_body.since(self.record.start).0
     }
 
     fn connection_reused(&self) -> bool {

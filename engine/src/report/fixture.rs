@@ -65,6 +65,7 @@ pub(crate) fn plan() -> Plan {
         models: ModelPlan::in_turn(vec!["m".to_owned()]),
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: vec![Target {
                 url: TARGET.to_owned(),
                 host: "127.0.0.1".to_owned(),
@@ -99,6 +100,7 @@ pub(crate) fn plan() -> Plan {
             phase(STRESS, "stress", Some(1)),
         ],
         dataset_file: None,
+        system_prompt_file: None,
         readiness: None,
         hooks: HookPlan::default(),
         telemetry: TelemetryPlan::default(),
@@ -147,7 +149,7 @@ pub(crate) fn success(phase: PhaseId, sequence: u64) -> RequestRecord {
         start,
         connected: after(2),
         send_end: after(3),
-        first_byte: after(5),
+        first_body: after(5),
         head: after(6),
         first_content: after(20),
         first_output: after(20),

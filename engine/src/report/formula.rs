@@ -174,14 +174,14 @@ pub(super) fn sending(r: &impl Fields) -> Option<f64> {
 }
 
 pub(super) fn waiting(r: &impl Fields) -> Option<f64> {
-    number(r.first_byte().saturating_sub(r.sending()))
+    number(r.first_body().saturating_sub(r.sending()))
 }
 
 /// Zero when the body came in one read: its end is then the read itself.
 pub(super) fn receiving(r: &impl Fields) -> Option<f64> {
     match r.chunks_received() {
         0 | 1 => Some(0.0),
-        _ => number(r.end().saturating_sub(r.first_byte())),
+        _ => number(r.end().saturating_sub(r.first_body())),
     }
 }
 

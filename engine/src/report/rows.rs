@@ -27,7 +27,7 @@ pub(super) struct Rows {
     since_intended: Column,
     connecting: Column,
     sending: Column,
-    first_byte: Column,
+    first_body: Column,
     chunks_received: Column,
     bytes_received: Column,
     prompt_tokens: Column,
@@ -66,7 +66,7 @@ impl Rows {
         self.since_intended.push(Some(view.since_intended()));
         self.connecting.push(Some(view.connecting()));
         self.sending.push(Some(view.sending()));
-        self.first_byte.push(Some(view.first_byte()));
+        self.first_body.push(Some(view.first_body()));
         self.chunks_received.push(Some(view.chunks_received()));
         self.bytes_received.push(Some(view.bytes_received()));
         self.prompt_tokens.push(view.prompt_tokens());
@@ -93,7 +93,7 @@ impl Rows {
             since_intended,
             connecting,
             sending,
-            first_byte,
+            first_body,
             chunks_received,
             bytes_received,
             prompt_tokens,
@@ -116,7 +116,7 @@ impl Rows {
             (&mut self.since_intended, since_intended),
             (&mut self.connecting, connecting),
             (&mut self.sending, sending),
-            (&mut self.first_byte, first_byte),
+            (&mut self.first_body, first_body),
             (&mut self.chunks_received, chunks_received),
             (&mut self.bytes_received, bytes_received),
             (&mut self.prompt_tokens, prompt_tokens),
@@ -192,8 +192,8 @@ impl Fields for Row<'_> {
         self.always(&self.rows.sending)
     }
 
-    fn first_byte(&self) -> u64 {
-        self.always(&self.rows.first_byte)
+    fn first_body(&self) -> u64 {
+        self.always(&self.rows.first_body)
     }
 
     fn connection_reused(&self) -> bool {

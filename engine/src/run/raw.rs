@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::artifact::{ArtifactDirectory, ArtifactError, RawLines};
 use crate::clock::WallAnchor;
 use crate::credit::RequestIds;
-use crate::http::{ResponseReader, ScratchPool, format_uuid};
+use crate::http::{Extractor, ResponseReader, ScratchPool, format_uuid};
 use crate::journal::{JournalError, Reader};
 use crate::plan::{PhaseKind, Plan};
 use crate::reactor::protocol_of;
@@ -78,9 +78,12 @@ struct Answers {
 
 impl Answers {
     fn new(plan: &Plan) -> Self {
+        let extractor = plan.endpoint.response_field.as_deref().map(Extractor::new);
+        // A plan that comes from a journal may say anything; then the answer is looked for.
+        let extractor = extractor.and_then(Result::ok).unwrap_or_default();
         Self {
             reader: ResponseReader::new(protocol_of(plan.endpoint.kind)),
-            pool: ScratchPool::new(2, 4096),
+            pool: ScratchPool::new(2, 4096).with_extractor(extractor),
         }
     }
 

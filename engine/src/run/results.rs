@@ -118,6 +118,11 @@ pub(super) fn write(
     if let Some(file) = &plan.dataset_file {
         engine.run.insert("dataset_sha256".into(), file.sha256.as_str().into());
     }
+    if let Some(file) = &plan.system_prompt_file {
+        engine
+            .run
+            .insert("system_prompt_sha256".into(), file.sha256.as_str().into());
+    }
     let controllers = AdaptiveFacts {
         reports: &ended.coordinator.adaptive,
         samples_lost: ended.coordinator.samples_lost,

@@ -231,7 +231,8 @@ impl<K: Keep> Scraper<K> {
             return true;
         };
         let mut is_news = !is_usual;
-        let mut reasons = format!("{} {reason}", redacted(&self.source.url));
+        let first_reason = reason;
+        let mut reasons = format!("{} {first_reason}", redacted(&self.source.url));
         if let Some(second) = self.source.second_url.clone() {
             match self.ask(&second) {
                 Asked::Answered => {
@@ -245,7 +246,11 @@ impl<K: Keep> Scraper<K> {
                 }
                 Asked::Failed { reason, is_usual } => {
                     is_news |= !is_usual;
-                    reasons.push_str(&format!(", {} {reason}", redacted(&second)));
+                    let second = redacted(&second);
+                    reasons.push_str(&match reason == first_reason {
+                        true => format!(", and {second} likewise"),
+                        false => format!(", {second} {reason}"),
+                    });
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! What flags do to what is there already, and what follows from several of them.
 
 use ringload_engine::config;
-use ringload_engine::plan::Plan;
+use ringload_engine::plan::{DrainRule, Plan};
+use ringload_engine::units::Nanos;
 use serde_json::{Value, json};
 
 use super::{GRID, ONE, OPEN, WARM, file, plan, plans, refusal, suite, told};
@@ -94,6 +95,47 @@ fn c06_extra_inputs_have_the_json_type_of_their_looks() {
         told(Some(ONE), line)["endpoint"]["extra"],
         json!({"top_k": 7, "min_tokens": 10, "ignore_eos": true, "temp": 0.5, "x": null, "word": "a:b", "list": [1, "a"], "text": "10", "on": "on",
                "empty": "", "deep": {"a": 1}})
+    );
+}
+
+#[test]
+fn pairs_of_lengths_stand_in_the_place_of_both() {
+    let pairs = |flag: &str| {
+        let line = format!("--model m {flag} 128,64:25;512|9,128:75");
+        told(None, &line)["datasets"][0]["prompts"].clone()
+    };
+    let prompts = pairs("--seq-dist");
+    assert_eq!(prompts, pairs("--sequence-distribution"));
+    for other in ["[(128,64):25,(512|9,128):75]", "128,64:0.25;512|9,128:0.75"] {
+        let line = format!("--model m --seq-dist {other}");
+        assert_eq!(told(None, &line)["datasets"][0]["prompts"], prompts, "{other}");
+    }
+    assert_eq!((prompts.get("isl"), prompts.get("osl")), (None, None));
+    let second = &prompts["sequence_distribution"][1];
+    for (key, value) in [
+        ("isl", 512.0),
+        ("isl_stddev", 9.0),
+        ("osl", 128.0),
+        ("probability", 75.0),
+    ] {
+        assert_eq!(second[key].as_f64(), Some(value), "{key} in {prompts}");
+    }
+}
+
+#[test]
+fn a_phase_of_flags_drains_like_one_of_a_file() {
+    let drains = |file, line| -> Vec<DrainRule> { plan(file, line).phases.iter().map(|phase| phase.drain).collect() };
+    let load = "--model m --benchmark-duration 5 --warmup-duration 2";
+    let waits = DrainRule::WhileProgressing;
+    assert_eq!(drains(None, load), [waits, waits]);
+    assert_eq!(drains(Some(ONE), "--benchmark-duration 5"), [waits]);
+    let bounded = |seconds| DrainRule::Grace(Nanos::from_secs(seconds));
+    assert_eq!(
+        drains(
+            None,
+            &format!("{load} --benchmark-grace-period 0 --warmup-grace-period 3")
+        ),
+        [bounded(3), bounded(0)]
     );
 }
 
@@ -412,14 +454,13 @@ fn prompts_of_other_endpoint_types_have_flags_too() {
         dataset["rankings"],
         json!({"passages": {"mean": 5.0, "stddev": 1.0}, "passage_tokens": {"mean": 32.0, "stddev": 8.0}, "query_tokens": {"mean": 16.0, "stddev": 4.0}})
     );
-    // One text in a request is what there is.
     for flag in ["--prompt-batch-size", "--batch-size-text", "--batch-size", "-b"] {
-        let line = |size| format!("--model m --endpoint-type embeddings {flag} {size}");
-        told(None, &line(1));
-        let told = refusal(None, &line(3));
+        let line = format!("--model m --endpoint-type embeddings {flag} 3");
+        assert_eq!(told(None, &line)["datasets"][0]["prompts"]["batch_size"], 3);
+        let refused = refusal(None, &format!("--model m {flag} 0"));
         assert!(
-            told.starts_with(&format!("{flag}: not supported by ringload")),
-            "{told}"
+            refused.starts_with(&format!("{flag}: found `0`; allowed: a whole number from 1 to 10000")),
+            "{refused}"
         );
     }
 }

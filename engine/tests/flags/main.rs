@@ -1,13 +1,15 @@
 //! Flags against the file: what a flag writes is what the same words in a file say, and every command line of the tables gets its verdict.
 
 mod combining;
+mod names;
 mod random;
+mod templates;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use ringload_engine::cells::Cells;
-use ringload_engine::config::{self, Diagnostics, Flags, Group, Suite, all_flags};
+use ringload_engine::config::{self, Diagnostics, Flags, Group, Suite, Takes, all_flags};
 use ringload_engine::plan::{BuildOptions, Plan, build};
 use serde_json::Value;
 
@@ -132,6 +134,13 @@ fn told(file: Option<&str>, line: &str) -> Value {
     plan(file, line).input_config
 }
 
+/// The mistakes of a command line without a file.
+fn mistakes_of(line: &str) -> String {
+    plans(None, line)
+        .err()
+        .map_or_else(|| panic!("{line} is accepted"), |mistakes| mistakes.to_string())
+}
+
 /// A JSONL file with these lines.
 fn file(lines: &[&str]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
@@ -204,6 +213,7 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "synthesis-output-len-multiplier",
         "synthesis-max-isl",
         "synthesis-max-osl",
+        "seq-dist",
         "request-rate-series",
         "fixed-schedule",
         "fixed-schedule-auto-offset",
@@ -219,6 +229,47 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
             assert!(tested.contains(format!("--{name}").as_str()), "--{name} is not tested");
         }
     }
+}
+
+/// Flags of time that set a rule of a suite, which no echo of a run shows.
+const RULES_IN_SECONDS: [&str; 2] = ["profile-run-cooldown-seconds", "parameter-sweep-cooldown-seconds"];
+
+#[test]
+fn every_flag_of_time_takes_numbers_of_seconds_and_units() {
+    let mut tested = 0;
+    for flag in all_flags().filter(|flag| flag.takes == Takes::Value("TIME") && flag.group != Group::Unlisted) {
+        let name = flag.long();
+        if RULES_IN_SECONDS.contains(&flag.name) {
+            for (written, seconds) in [("90", 90.0), ("1m30s", 90.0), ("1500ms", 1.5)] {
+                let line = format!("--model m --concurrency 1,2 --num-profile-runs 2 {name} {written}");
+                let suite = suite(None, &line).unwrap_or_else(|mistakes| panic!("{line}: {mistakes}"));
+                let sweep = suite.sweep.map_or(0.0, |sweep| sweep.cooldown_s);
+                let between = suite.multi_run.cooldown_s;
+                assert_eq!(sweep.max(between), seconds, "{line}");
+            }
+            tested += 1;
+            continue;
+        }
+        let of_it = |line: &str| line.split_whitespace().any(|word| word == name);
+        // The row that shows what this flag writes is the last one that it stands in: others need it beside the flag that they show.
+        let [line, place, _] = rows(WRITTEN)
+            .filter(|[line, ..]| of_it(line))
+            .find(|[line, ..]| line.split_whitespace().rev().nth(1) == Some(&name))
+            .unwrap_or_else(|| panic!("no row of written.txt ends with {name}"));
+        let (start, _) = line.rsplit_once(' ').expect("a flag and its value");
+        for (written, seconds) in [("90", 90.0), ("1m30s", 90.0), ("1500ms", 1.5), ("1h30m", 5400.0)] {
+            let line = format!("{start} {written}");
+            let shown = told(Some(ONE), &line).pointer(place).cloned();
+            let shown = match shown {
+                // A hook shows all that is set of it.
+                Some(Value::Object(fields)) if fields.len() == 1 => fields.into_iter().next().map(|(_, value)| value),
+                other => other,
+            };
+            assert_eq!(shown, Some(seconds.into()), "{line}");
+        }
+        tested += 1;
+    }
+    assert!(tested > 15, "only {tested} flags");
 }
 
 #[test]

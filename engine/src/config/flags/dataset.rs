@@ -181,9 +181,9 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::value(
         "prompt-batch-size",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prompts.batch_size"),
-        "Texts of a request",
+        "Texts of a request, each drawn by itself [default: 1]",
     )
     .short('b')
     .aka(&["batch-size-text", "batch-size"]),
@@ -256,32 +256,48 @@ pub(super) static FLAGS: &[Flag] = &[
         "Count the chat template",
     ),
     Flag::value(
+        "system-prompt",
+        "TEXT",
+        Dataset,
+        Prompts("system_prompt"),
+        "What the system says in front of every conversation",
+    ),
+    Flag::value(
+        "system-prompt-file",
+        "FILE",
+        Dataset,
+        Prompts("system_prompt_file"),
+        "A text file that says it",
+    ),
+    Flag::value(
         "num-prefix-prompts",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.pool_size"),
-        "Common beginnings",
-    ),
+        "Different texts, of which each conversation begins with one [default: 0, none]",
+    )
+    .aka(&["prefix-prompt-pool-size", "prompt-prefix-pool-size"]),
     Flag::value(
         "prefix-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.length"),
-        "Tokens of a common beginning",
-    ),
+        "Tokens of each of these texts [default: 0, none]",
+    )
+    .aka(&["prompt-prefix-length"]),
     Flag::value(
         "shared-system-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.shared_system_length"),
-        "Tokens of a system prompt",
+        "Tokens of a system message that all conversations have",
     ),
     Flag::value(
         "user-context-prompt-length",
         "N",
-        Unlisted,
+        Dataset,
         Prompts("prefix_prompts.user_context_length"),
-        "Tokens of a context",
+        "Tokens of a message in front of the first turn, of each conversation its own",
     ),
     Flag::value(
         "session-turns-mean",
@@ -349,6 +365,9 @@ const DISTRIBUTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
+/// Flags of the pool of beginnings.
+const POOL: [&str; 2] = ["num-prefix-prompts", "prefix-prompt-length"];
+
 /// Flags of datasets that come from a file.
 const OF_FILES: [&str; 2] = ["input-file", "custom-dataset-type"];
 
@@ -377,6 +396,11 @@ impl Overlay<'_> {
             }
             if key == "path" {
                 self.remove(&below(&steps, "records"));
+            }
+            // The peer's defaults, by which there is no pool.
+            if POOL.contains(&given.flag.name) && given.word().trim() == "0" {
+                self.remove(&below(&steps, key));
+                continue;
             }
             if given.flag.name == "seq-dist" {
                 match sequence::pairs(given) {

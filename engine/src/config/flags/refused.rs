@@ -57,7 +57,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("auth-type", "requests are not signed"),
     (
         "template*",
-        "bodies are those of the endpoint type; add keys with --extra-inputs",
+        "write the template of bodies as --extra-inputs payload_template:TEXT with --endpoint-type template",
     ),
     ("agentic-*", AGENTIC),
     ("trajectory-*", AGENTIC),

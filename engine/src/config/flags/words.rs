@@ -38,13 +38,19 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
     if let Some(key) = last_key(home) {
         let refusal = "not supported by ringload yet";
         text = text.replace(&format!("{refusal}: `{key}`;"), &format!("{refusal};"));
-        if let Some(rest) = text.strip_prefix(&format!("`{key}` ")) {
+        // Of two that exclude each other both are named.
+        if let Some(rest) = text
+            .strip_prefix(&format!("`{key}` "))
+            .filter(|rest| !rest.starts_with("and "))
+        {
             text = rest.to_owned();
         }
     }
     for flag in table::all() {
         if let (Some(key), true) = (last_key(flag), is_beside(home, flag)) {
-            text = text.replace(&format!("`{key}`"), &flag.long());
+            let long = flag.long();
+            text = text.replace(&format!("`{key}`"), &long);
+            text = text.replace(&format!("{long} ({long})"), &long);
         }
     }
     text

@@ -9,6 +9,8 @@ use super::super::diagnostic::Sink;
 use super::super::parse;
 use super::*;
 
+mod every_key;
+
 fn validator() -> Validator {
     jsonschema::draft202012::new(&json_schema()).expect("the schema is one")
 }
@@ -213,6 +215,7 @@ fn bases() -> Vec<Value> {
         "dataset": {
             "name": "d", "type": "synthetic", "entries": 2, "prompts": {"isl": {"type": "normal", "mean": 4, "stddev": 1}, "osl": 2, "batch_size": 1},
             "turns": {"value": 2}, "turn_delay": 5, "turn_delay_ratio": 1, "random_seed": 1, "sampling": "sequential",
+            "prefix_prompts": {"shared_system_length": 4, "user_context_length": 2},
         },
         "phases": phases,
         "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "trace": false, "slice_duration": "5s"},
@@ -224,18 +227,18 @@ fn bases() -> Vec<Value> {
     let mut warmed = simple.clone();
     warmed["warmup"] = simple["profiling"].clone();
     let mut filed = simple.clone();
-    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "synthesis": {
+    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "system_prompt_file": "s", "synthesis": {
         "speedup_ratio": 2, "prefix_len_multiplier": 2, "prefix_root_multiplier": 2, "prompt_len_multiplier": 2, "output_len_multiplier": 2, "max_isl": 9,
         "max_osl": 9,
     }});
     let mut recorded = simple.clone();
     recorded["dataset"] = json!({
-        "type": "file", "records": [{"text": "a"}], "ignore_trace_delays": false, "inter_turn_delay_cap_seconds": 5,
+        "type": "file", "records": [{"text": "a"}], "ignore_trace_delays": false, "inter_turn_delay_cap_seconds": 5, "system_prompt": "s",
     });
     recorded["endpoint"] = json!({"urls": ["http://h"]});
     let mut listed = simple.clone();
     listed.as_object_mut().expect("a mapping").remove("dataset");
-    listed["datasets"] = json!([{"name": "d", "isl": 4}]);
+    listed["datasets"] = json!([{"name": "d", "isl": 4, "prefix_prompts": {"pool_size": 3, "length": 4}}]);
     let sweep = json!({"type": "grid", "parameters": {"profiling.duration": [1, 2]}, "cooldown_seconds": 1, "iteration_order": "repeated",
                        "same_seed": true, "failure_policy": {"on_child_failure": "continue", "max_failures": 2}});
     let scenarios = json!({"type": "scenarios", "runs": [{"name": "a", "benchmark": {"profiling": {"grace_period": 7}}, "values": {"profiling.duration": 3},
@@ -263,8 +266,12 @@ fn bases() -> Vec<Value> {
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
+    let mut custom = simple.clone();
+    custom["endpoint"] =
+        json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
     vec![
         json!({"benchmark": ranked}),
+        json!({"benchmark": custom}),
         json!({"benchmark": shaped}),
         json!({"benchmark": paired}),
         json!({"benchmark": ranged}),

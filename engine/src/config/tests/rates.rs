@@ -42,6 +42,10 @@ fn a_series_is_a_list_or_a_mapping_with_a_list() {
         rate_of("type: poisson, rateSeries: [{time_s: 5, qps: 1}, {time_s: 6, qps: 2}]"),
         points(&[(5.0, 1.0), (6.0, 2.0)])
     );
+    assert_eq!(
+        rate_of("type: poisson, rate_series: [{time_s: 500ms, qps: 1}, {time_s: 1m, qps: 2}]"),
+        points(&[(0.5, 1.0), (60.0, 2.0)])
+    );
 }
 
 #[test]
@@ -213,6 +217,10 @@ fn mistakes_of_a_series_are_placed_at_their_point() {
         "cannot read the points from `/no/such/rates.json`: No such file",
     );
     case("/", "/", "", "not a regular file");
+    case("{path: /}", "/", ".path", "not a regular file");
+    case("{path: [a]}", "[a]", ".path", "allowed: the path of a JSON file");
+    case("{path: a, points: []}", "points", ".points", "exclude each other");
+    case("{}", "{}", ".points", "name their file with path");
 }
 
 #[test]
@@ -224,9 +232,13 @@ fn a_series_is_read_from_a_json_file() {
     for form in [
         r#"[{"time_s": 0, "qps": 1}, {"timeS": 2.5, "qps": 10}]"#,
         r#"{"points": [{"time_s": 0, "qps": 1}, {"time_s": 2.5, "qps": 10}]}"#,
+        r#"[{"time_s": "0", "qps": 1}, {"time_s": "2500ms", "qps": 10}]"#,
     ] {
         write(form);
-        assert_eq!(rate_of(&fields), points(&[(0.0, 1.0), (2.5, 10.0)]), "{form}");
+        let expected = points(&[(0.0, 1.0), (2.5, 10.0)]);
+        assert_eq!(rate_of(&fields), expected, "{form}");
+        let named = format!("type: constant, rate_series: {{path: {}}}", path.display());
+        assert_eq!(rate_of(&named), expected, "{form}");
     }
     for (form, words) in [
         ("", "EOF while parsing"),
@@ -250,6 +262,10 @@ fn a_series_is_read_from_a_json_file() {
         (
             r#"[{"time_s": -1, "qps": 1}, {"time_s": 0, "qps": 1}]"#,
             "points[0]: found time_s -1",
+        ),
+        (
+            r#"[{"time_s": 0, "qps": 1}, {"time_s": "1d", "qps": 1}]"#,
+            "points[1]: found time_s `1d`; allowed: ",
         ),
         (
             r#"[{"time_s": 0, "qps": 0}, {"time_s": 1, "qps": 1}]"#,

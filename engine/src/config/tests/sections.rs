@@ -211,8 +211,9 @@ fn lengths_are_fixed_or_normal() {
 fn a_dataset_is_synthetic_and_single() {
     let dataset = |dataset: &str| SAMPLE.text().replace("dataset: {entries: 4, isl: 16, osl: 8}", dataset);
     let config = read(&dataset(
-        "datasets: [{name: main, prompts: {isl: 8, batch_size: 1}, random_seed: -3, sampling: SEQUENTIAL}]",
+        "datasets: [{name: main, prompts: {isl: 8, batch_size: 3}, random_seed: -3, sampling: SEQUENTIAL}]",
     ));
+    assert_eq!(config.dataset.batch_size, Some(3));
     assert_eq!(
         (config.dataset.name.as_deref(), config.dataset.random_seed),
         (Some("main"), Some(-3))
@@ -230,7 +231,7 @@ fn a_dataset_is_synthetic_and_single() {
         ("dataset: {isl: 5, prompts: {isl: 5}}", "says the same"),
         ("dataset: {sampling: rnadom}", "did you mean `random`?"),
         ("dataset: {path: x}", "`path` has no meaning for synthetic prompts"),
-        ("dataset: {prompts: {batch_size: 2}}", "several prompts in one request"),
+        ("dataset: {prompts: {batch_size: 0}}", "from 1 to 10000"),
         ("dataset: {turns: 0}", "from 1 to 10000"),
         ("dataset: {turns: 10001}", "from 1 to 10000"),
         (

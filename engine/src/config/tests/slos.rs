@@ -63,6 +63,16 @@ fn an_unknown_metric_is_named_with_the_nearest_and_all_that_are_allowed() {
         &["unknown metric `time_to_frist_token`", nearest],
     );
     mistake("{TTFT: 5}", true, ".TTFT", &[nearest, "http_req_total"]);
+    // It is not among the allowed ones then, and the message says why.
+    mistake(
+        "{TTFT: 5}",
+        false,
+        ".TTFT",
+        &[
+            nearest,
+            "the endpoint does not stream: set endpoint.streaming: true; without it allowed: request_latency, effective_latency,",
+        ],
+    );
     mistake(
         "{made_up_metric: 5}",
         true,

@@ -181,6 +181,9 @@ pub struct AdaptiveReport {
     pub token_sources: (bool, bool),
 }
 
+/// Why a search ends that its phase ends.
+pub(super) const PHASE_STOPPED: &str = "phase_stopped";
+
 impl AdaptiveReport {
     /// What came of it, for people: the status, and the value that it is about.
     pub fn told(&self, variable: ControlVariable) -> String {
@@ -196,6 +199,11 @@ impl AdaptiveReport {
                 (held, _) => format!("{name} {} held the service level", held.or(passing).unwrap_or_default()),
             },
             Status::Incomplete => match (passing, failing) {
+                (Some(held), None) if self.reason == PHASE_STOPPED => {
+                    format!(
+                        "the phase ended before the search found what breaks the service level; {name} {held} is the highest that passed"
+                    )
+                }
                 (Some(held), None) => {
                     format!("nothing broke the service level up to {name} {held}, where the search ended")
                 }

@@ -7,6 +7,7 @@ mod window;
 
 use std::sync::Arc;
 
+use event::PHASE_STOPPED;
 pub use event::{AdaptiveEvent, AdaptiveReport, Candidate, EventKind, Spread, Stage, Status};
 pub use window::{Window, WindowTotals};
 
@@ -187,7 +188,7 @@ impl Controller {
     /// The phase stopped sending for another reason.
     pub(super) fn phase_stopped(&mut self, now: Nanos) {
         if !self.has_ended() {
-            self.end(Status::Incomplete, "phase_stopped", now);
+            self.end(Status::Incomplete, PHASE_STOPPED, now);
         }
     }
 
@@ -195,7 +196,7 @@ impl Controller {
     pub(super) fn report(&self) -> AdaptiveReport {
         let (status, reason) = match self.state {
             State::Ended(status, reason) => (status, reason),
-            _ => (Status::Incomplete, "phase_stopped"),
+            _ => (Status::Incomplete, PHASE_STOPPED),
         };
         AdaptiveReport {
             events: self.events.clone(),

@@ -176,6 +176,17 @@ fn what_came_of_a_search_that_its_phase_ended_names_the_values_that_passed_and_b
         early.told(),
         "incomplete: the phase ended before any concurrency had passed"
     );
+    let mut rising = Rig::new(plan());
+    rising.window(10, 10);
+    rising.window(10, 10);
+    let highest = rising.controller.last_passing.expect("two windows passed");
+    rising.controller.phase_stopped(rising.now);
+    assert_eq!(
+        rising.told(),
+        format!(
+            "incomplete: the phase ended before the search found what breaks the service level; concurrency {highest} is the highest that passed"
+        )
+    );
     let mut late = holding();
     late.controller.phase_stopped(late.now);
     assert_eq!(

@@ -128,6 +128,44 @@ fn s06_a_silent_request_is_cut_after_the_stall_timeout_and_a_live_one_is_not() {
 }
 
 #[test]
+fn s06_a_request_may_be_silent_for_five_minutes_of_a_drain_unless_told_otherwise() {
+    let run = World::new(vec![
+        profiling("p").cap(1).lasting(ms(1_000)),
+        profiling("next").requests(1),
+    ])
+    .serving(|phase, _| if phase.0 == 0 { Reply::Hang } else { Reply::After(ms(1)) })
+    .run();
+    let looks = run.times(|action| matches!(action, Action::CutSilent { .. }));
+    assert_eq!(looks.first(), Some(&ms(301_000)));
+    assert_eq!((run.tally(0).truncated, run.start(1)), (1, ms(301_000)));
+}
+
+#[test]
+fn s06_time_in_which_nobody_listened_is_no_silence_of_a_request() {
+    let settings = MachineSettings {
+        drain_stall_timeout: ms(300_000),
+        ..MachineSettings::default()
+    };
+    let end = |offset: u64, span: u64| {
+        World::build(vec![profiling("p").cap(1).lasting(ms(1_000))], false, settings)
+            .serving(|_, _| Reply::Hang)
+            .stopped_at(ms(offset), ms(span))
+            .run()
+            .end(0)
+    };
+    assert_eq!(end(30_000, 0), ms(301_000));
+    // What was due at 30 s came at 430 s, and the look before was at 29 s.
+    assert_eq!(end(29_500, 400_500), ms(301_000 + 401_000));
+    assert_eq!(end(300_900, 400_100), ms(301_000 + 401_000), "just before the cut");
+    assert_eq!(
+        end(500, 400_500),
+        ms(401_000 + 300_000),
+        "before the drain, which begins late"
+    );
+    assert_eq!(end(30_000, 900), ms(301_000), "a look may be a little late");
+}
+
+#[test]
 fn s06_an_unbounded_drain_is_never_cut() {
     let mut plan = profiling("p").cap(1).lasting(ms(1_000));
     plan.drain = DrainRule::Unbounded;

@@ -157,6 +157,8 @@ pub(super) struct World {
     cut_delay: Nanos,
     /// How often the shell looks whether a credit may be issued ahead of its time.
     look_every: Nanos,
+    /// When everything is stopped, and for how long.
+    pause: Option<(Nanos, Nanos)>,
     seed: u64,
     cursor: ImageCursor,
     conversations: Arc<Conversations>,
@@ -200,6 +202,7 @@ impl World {
             stop_delay: Nanos::ZERO,
             cut_delay: Nanos::ZERO,
             look_every: ms(10),
+            pause: None,
             seed: 1,
             cursor: ImageCursor::new(entries),
             conversations: Arc::new(Conversations::of_single_turns(
@@ -253,6 +256,12 @@ impl World {
         self
     }
 
+    /// Stops client and server this long after the start of the run, as Ctrl-Z or a paused machine does.
+    pub(super) fn stopped_at(mut self, offset: Nanos, span: Nanos) -> Self {
+        self.pause = Some((self.now + offset, span));
+        self
+    }
+
     /// Lets the user interrupt the run this long after its start.
     pub(super) fn interrupted_at(mut self, offset: Nanos) -> Self {
         self.post(self.now + offset, Event::Interrupted);
@@ -295,6 +304,9 @@ impl World {
             );
         };
         self.now = self.now.max(next);
+        if let Some((at, span)) = self.pause.take_if(|&mut (at, _)| at <= next) {
+            self.now = at + span;
+        }
         self.drop_arrivals();
         if deadline.is_some_and(|at| at <= self.now) {
             self.tell(Event::Tick);

@@ -42,6 +42,14 @@ pub enum FileError {
     /// No record in it.
     #[error("found no record; write one JSON object per line")]
     Empty,
+    /// Each of several records has the same mistake: they are of another format, or made wrongly.
+    #[error("{}; all {records} records fail like this one", first.message)]
+    Alike {
+        /// That of the first record.
+        first: FileMistake,
+        /// How many there are.
+        records: usize,
+    },
     /// Mistakes in records, in the order of the file.
     #[error("{}", counted(list.len() + more, "mistake"))]
     Mistakes {
@@ -57,10 +65,23 @@ pub enum FileError {
 pub(super) struct Mistakes {
     list: Vec<FileMistake>,
     more: usize,
+    /// Records that were read.
+    records: usize,
+    /// Whether any mistake is another one than the first.
+    differ: bool,
 }
 
 impl Mistakes {
+    /// A record is read now.
+    pub(super) fn of_next_record(&mut self) -> &mut Self {
+        self.records += 1;
+        self
+    }
+
     pub(super) fn push(&mut self, mistake: FileMistake) {
+        if let Some(first) = self.list.first() {
+            self.differ |= (&first.field, &first.message) != (&mistake.field, &mistake.message);
+        }
         if self.list.len() < MAX_MISTAKES {
             self.list.push(mistake);
         } else {
@@ -72,11 +93,20 @@ impl Mistakes {
     pub(super) fn absorb(&mut self, later: Self) {
         later.list.into_iter().for_each(|mistake| self.push(mistake));
         self.more += later.more;
+        self.records += later.records;
+        self.differ |= later.differ;
     }
 
-    pub(super) fn into_result(self) -> Result<(), FileError> {
+    pub(super) fn into_result(mut self) -> Result<(), FileError> {
         if self.list.is_empty() {
             return Ok(());
+        }
+        let found = self.list.len() + self.more;
+        if found > 1 && found == self.records && !self.differ {
+            return Err(FileError::Alike {
+                first: self.list.swap_remove(0),
+                records: self.records,
+            });
         }
         Err(FileError::Mistakes {
             list: self.list,

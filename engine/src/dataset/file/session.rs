@@ -145,7 +145,7 @@ pub(super) fn read<'a>(
         if line.trim().is_empty() {
             continue;
         }
-        let mut reader = Reader::new(line, number, &mut mistakes);
+        let mut reader = Reader::new(line, number, mistakes.of_next_record());
         if let Some(members) = reader.members() {
             records.extend(record(&mut reader, &members, options));
         }

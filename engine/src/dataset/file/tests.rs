@@ -220,10 +220,36 @@ fn mistakes_of_a_trace_say_what_would_fit() {
 
 #[test]
 fn a_file_in_another_format_gives_a_bounded_number_of_mistakes() {
-    match read_lines(&"{}\n".repeat(1000), options(FileFormat::SingleTurn)) {
+    let text = "{}\n".repeat(999) + "{\"turns\": []}\n";
+    match read_lines(&text, options(FileFormat::SingleTurn)) {
         Err(FileError::Mistakes { list, more }) => assert_eq!((list.len(), more), (mistake::MAX_MISTAKES, 980)),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn one_mistake_in_every_record_is_one_mistake_of_the_file() {
+    let alike = |text: &str| match read_lines(text, options(FileFormat::SingleTurn)) {
+        Err(FileError::Alike { first, records }) => Some((first.record, first.message, records)),
+        Err(FileError::Mistakes { .. }) => None,
+        other => panic!("{other:?}"),
+    };
+    let turns = "{\"turns\": [{\"text\": \"a\"}]}\n";
+    let message = "found no `text`; a record with `turns` is of format multi_turn";
+    // Long enough for several threads.
+    for count in [2, 1000, 100_000] {
+        let found = alike(&("\n".to_owned() + &turns.repeat(count)));
+        assert_eq!(found, Some((2, message.to_owned(), count)));
+    }
+    assert_eq!(alike(turns), None, "a single record is not many");
+    assert_eq!(alike(&(turns.repeat(40) + "{\"text\": \"b\"}\n")), None, "one is good");
+    assert_eq!(
+        alike(&(turns.repeat(40_000) + "{\"text\": 1}\n")),
+        None,
+        "one fails otherwise"
+    );
+    let both = "{\"output_length\": 0}\n{\"output_length\": 0}\n";
+    assert_eq!(alike(both), None, "two mistakes each");
 }
 
 #[test]

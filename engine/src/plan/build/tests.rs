@@ -4,8 +4,10 @@ mod checks;
 mod datasets;
 mod lengths;
 mod models;
+mod phases;
 mod slices;
 mod telemetry;
+mod templates;
 mod traces;
 
 use super::*;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::said::Form;
 use super::{RenderError, RenderInputs};
-use crate::dataset::{Turn, Written};
+use crate::dataset::{Opening, Turn, Written};
 use crate::plan::EndpointKind;
 
 /// Output tokens to ask for where the API wants a number and the dataset has none.
@@ -96,6 +96,20 @@ impl BodyTemplate {
     /// Whether bodies carry the turn's text; not so when `extra` brings its own.
     pub(super) fn has_text(&self) -> bool {
         self.segments.iter().any(|segment| matches!(segment, Segment::Said(_)))
+    }
+
+    /// The key of the user's own `extra` that stands where something of `opening` would be said, if there is one.
+    pub(super) fn replaced_by(&self, inputs: &RenderInputs<'_>, opening: &Opening) -> Option<&'static str> {
+        if !opening.is_empty() && !self.has_text() {
+            return Some(self.said_key);
+        }
+        let own_place = built_fields(inputs, None)
+            .into_iter()
+            .find_map(|(_, field)| match field {
+                Field::System(key) => Some(key),
+                _ => None,
+            });
+        own_place.filter(|_| opening.system().is_some() && !self.repeats_system())
     }
 
     /// Whether every turn says what the conversation's system says.
@@ -219,6 +233,8 @@ fn built_fields(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Vec<(&'
             Some(("query", Field::Said(Form::QueryObject))),
             Some(("passages", Field::Said(Form::PassageObjects))),
         ],
+        // Its bodies are made elsewhere, all of them.
+        EndpointKind::Template => Vec::new(),
     };
     fields.into_iter().flatten().collect()
 }

@@ -6,8 +6,8 @@ use super::said::{self, Demands};
 use super::source::Source;
 use super::{MAX_DATASET_BYTES, MAX_DRAWN_COUNT, MAX_PROMPT_TOKENS, Parts, RenderError, RenderInputs};
 use crate::dataset::{
-    Content, ConversationIds, Distribution, FileConversations, FileTurn, Lengths, MEAN_BYTES_PER_TOKEN, Session,
-    Synthetic, SyntheticRankings,
+    Content, ConversationIds, Distribution, FileConversations, FileTurn, Lengths, MEAN_BYTES_PER_TOKEN, Opening,
+    Session, Synthetic, SyntheticRankings,
 };
 use crate::plan::{ModelPlan, RequestImage, RequestImages};
 
@@ -46,6 +46,7 @@ impl<'a> Draft<'a> {
             // Drawing the lengths of more of them would take long.
             sizes.check()?;
         }
+        let frame = if dataset.batch_size > 1 { PART_FRAME_BYTES } else { 0 };
         for size in dataset.sizes() {
             if size.input_tokens > MAX_PROMPT_TOKENS {
                 return Err(RenderError::PromptTooLong {
@@ -57,7 +58,9 @@ impl<'a> Draft<'a> {
                     tokens: size.input_tokens,
                 });
             }
-            sizes.text(tokens_bytes(size.input_tokens.into()));
+            sizes.text(frame + tokens_bytes(size.input_tokens.into()));
+            // Drawing the lengths of more of them would take long.
+            sizes.check()?;
         }
         sizes.into_draft(Source::Synthetic(dataset))
     }
@@ -137,6 +140,63 @@ impl<'a> Draft<'a> {
         let mut draft = Self::sessions(inputs, each.collect(), make)?;
         draft.parts.choice = ModelPlan::in_turn(inputs.models.names.clone()).choice;
         Ok(draft)
+    }
+
+    /// The same, with what conversations begin with.
+    ///
+    /// # Errors
+    /// Requests have no place for it, or the images take too much with it.
+    pub(in crate::plan) fn opened(mut self, opening: Opening) -> Result<Self, RenderError> {
+        let (template, inputs) = (&self.parts.template, self.parts.inputs);
+        match &self.parts.bodies {
+            Some(bodies) if !bodies.have_text() => return Err(RenderError::TemplateOpening),
+            Some(_) => {}
+            None => {
+                if let Some(key) = template.replaced_by(inputs, &opening) {
+                    return Err(RenderError::ExtraOpening { key });
+                }
+            }
+        }
+        let conversations = u64::from(self.source.count());
+        // Requests that say everything themselves say this too.
+        let sayings = match template.repeats_system() {
+            true => self.requests,
+            false => self.source.openings(),
+        };
+        let system = opening.system().map_or(0, json_bytes).saturating_mul(sayings);
+        let pool = u64::from(opening.pool_tokens()).saturating_mul(self.source.batch_size().into());
+        let made = tokens_bytes(pool.saturating_add(opening.context_tokens().into()));
+        let more = system.saturating_add(made.saturating_mul(conversations));
+        self.bytes = self.bytes.saturating_add(more);
+        self.parts.opening = opening;
+        check_bytes(self.source.count(), self.bytes)?;
+        Ok(self)
+    }
+
+    /// The same, if every turn has a body: whether a template makes one, and how long, shows only once it is made. So all are, one after the other. Nothing may
+    /// be added to the draft behind this.
+    ///
+    /// # Errors
+    /// The template has no body for a turn, or bodies take too much.
+    pub(in crate::plan) fn with_bodies(mut self) -> Result<Self, RenderError> {
+        let Some(bodies) = &self.parts.bodies else {
+            return Ok(self);
+        };
+        let mut bytes = 0u64;
+        for (number, mut conversation) in (0u32..).zip(self.source.conversations()) {
+            self.parts.opening.open(number, &mut conversation);
+            for (position, turn) in (0u32..).zip(&conversation.turns) {
+                let body = bodies.body(self.parts.model(number), turn).map_err(|fault| {
+                    let own = conversation.id.as_deref().map(str::to_owned);
+                    let id = own.unwrap_or_else(|| self.source.made_ids().of(number));
+                    RenderError::payload(id, position, fault)
+                })?;
+                bytes = bytes.saturating_add((body.len() + size_of::<RequestImage>()) as u64);
+            }
+            check_bytes(self.source.count(), bytes)?;
+        }
+        self.bytes = bytes;
+        Ok(self)
     }
 
     /// Requests that will be made: one for each turn.
@@ -247,11 +307,7 @@ impl<'a> Sizes<'a> {
     }
 
     fn check(&self) -> Result<(), RenderError> {
-        let Self { entries, bytes, .. } = *self;
-        match bytes > MAX_DATASET_BYTES {
-            true => Err(RenderError::DatasetTooLarge { entries, bytes }),
-            false => Ok(()),
-        }
+        check_bytes(self.entries, self.bytes)
     }
 
     fn into_draft(self, source: Source<'a>) -> Result<Draft<'a>, RenderError> {
@@ -263,6 +319,13 @@ impl<'a> Sizes<'a> {
             turns_max: self.turns_max,
             bytes: self.bytes,
         })
+    }
+}
+
+fn check_bytes(entries: u32, bytes: u64) -> Result<(), RenderError> {
+    match bytes > MAX_DATASET_BYTES {
+        true => Err(RenderError::DatasetTooLarge { entries, bytes }),
+        false => Ok(()),
     }
 }
 

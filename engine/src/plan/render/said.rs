@@ -1,9 +1,10 @@
 //! What a turn says, in the form in which each API wants it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::body::push_json;
 use crate::dataset::Turn;
@@ -66,28 +67,64 @@ impl Form {
         let Some(written) = turn.written.as_deref() else {
             return self.push_message(out, "user", &*turn.text);
         };
+        let system = written.system.as_deref().filter(|_| self == Self::Messages);
         if let Some(messages) = &written.messages {
             let list = messages
                 .trim()
                 .strip_prefix('[')
                 .and_then(|list| list.strip_suffix(']'));
-            out.extend_from_slice(list.expect("a file's messages are a JSON list").trim().as_bytes());
+            let list = list.expect("a file's messages are a JSON list").trim();
+            match system {
+                Some(system) => self.push_led_messages(out, system, list),
+                None => out.extend_from_slice(list.as_bytes()),
+            }
             return;
         }
-        if let (Self::Messages, Some(system)) = (self, &written.system) {
-            self.push_message(out, "system", system);
+        let role = written.role.as_deref().unwrap_or("user");
+        let mut first = Cow::Borrowed(&*turn.text);
+        match system {
+            Some(system) if role == SYSTEM => first = joined(system, &first).into(),
+            Some(system) => {
+                self.push_message(out, SYSTEM, system);
+                out.push(b',');
+            }
+            None => {}
+        }
+        if let Some(context) = &written.context {
+            self.push_message(out, "user", context);
             out.push(b',');
         }
-        let role = written.role.as_deref().unwrap_or("user");
         if written.more_texts.is_empty() {
-            return self.push_message(out, role, &*turn.text);
+            return self.push_message(out, role, &*first);
         }
         let kind = match self {
             Self::Items => "input_text",
             _ => "text",
         };
-        let parts: Vec<Value> = texts(turn).map(|text| json!({"type": kind, "text": text})).collect();
+        let texts = std::iter::once(&*first).chain(more_texts(turn).iter().map(String::as_str));
+        let parts: Vec<Value> = texts.map(|text| json!({"type": kind, "text": text})).collect();
         self.push_message(out, role, &parts);
+    }
+
+    /// The messages that a turn brings, behind what the system says: the first one takes it in if it is the system's too.
+    fn push_led_messages(self, out: &mut Vec<u8>, system: &str, list: &str) {
+        let mut stream = serde_json::Deserializer::from_str(list).into_iter::<Map<String, Value>>();
+        let first = stream.next().and_then(Result::ok);
+        let rest = &list[stream.byte_offset()..];
+        let Some(mut first) = first.filter(|first| first.get("role").is_some_and(|role| role == SYSTEM)) else {
+            self.push_message(out, SYSTEM, system);
+            out.push(b',');
+            return out.extend_from_slice(list.as_bytes());
+        };
+        match first.get_mut("content") {
+            Some(Value::String(own)) => *own = joined(system, own),
+            Some(Value::Array(parts)) => parts.insert(0, json!({"type": "text", "text": system})),
+            _ => {
+                first.insert("content".to_owned(), json!(system));
+            }
+        }
+        push_json(out, &first);
+        out.extend_from_slice(rest.as_bytes());
     }
 
     fn push_message(self, out: &mut Vec<u8>, role: &str, content: &(impl Serialize + ?Sized)) {
@@ -100,6 +137,14 @@ impl Form {
         }
         out.push(b'}');
     }
+}
+
+/// The role of the system's message.
+const SYSTEM: &str = "system";
+
+/// Two messages of the system as one.
+fn joined(first: &str, second: &str) -> String {
+    format!("{first}\n\n{second}")
 }
 
 /// What a turn has beside the text, as far as it decides whether an API can say it.
@@ -133,7 +178,7 @@ pub(super) fn misfit(kind: EndpointKind, turn: Demands<'_>) -> Option<&'static s
 }
 
 /// All texts of a turn's message.
-fn texts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = &'a str> {
+pub(super) fn texts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = &'a str> {
     std::iter::once(&*turn.text).chain(more_texts(turn).iter().map(String::as_str))
 }
 
@@ -142,7 +187,7 @@ fn more_texts<'a>(turn: &'a Turn<'_>) -> &'a [String] {
 }
 
 /// Passages are what they are, or of a record with several texts those behind the query.
-fn passages<'a>(turn: &'a Turn<'_>) -> &'a [String] {
+pub(super) fn passages<'a>(turn: &'a Turn<'_>) -> &'a [String] {
     turn.written
         .as_deref()
         .map_or(&[], |written| match written.passages.is_empty() {

@@ -7,7 +7,9 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use super::{Parts, Scratch};
-use crate::dataset::{Conversation, ConversationIds, FileConversations, Session, Synthetic, SyntheticRankings};
+use crate::dataset::{
+    Content, Conversation, ConversationIds, FileConversations, Session, Synthetic, SyntheticRankings,
+};
 use crate::plan::{Conversations, RequestImage, RequestImages, Sampler};
 
 /// What requests are made from.
@@ -34,7 +36,7 @@ struct Rendered {
     own_ids: Vec<(u32, Box<str>)>,
 }
 
-impl Source<'_> {
+impl<'t> Source<'t> {
     /// Makes all requests. The source must not be empty.
     pub(super) fn render(mut self, parts: &Parts<'_>, threads: usize) -> RequestImages {
         let made = self.made_ids();
@@ -55,8 +57,20 @@ impl Source<'_> {
         })
     }
 
+    /// All conversations, made one after the other; the source keeps what it has.
+    pub(super) fn conversations(&self) -> Box<dyn Iterator<Item = Conversation<'t>> + '_> {
+        match self {
+            Self::Synthetic(dataset) => Box::new(dataset.conversations_in(0..dataset.entries).map(shorter)),
+            Self::Rankings(dataset) => Box::new(dataset.conversations_in(0..dataset.entries).map(shorter)),
+            Self::Sessions { sessions, make } => {
+                let mut make = make.clone();
+                Box::new(sessions.iter().map(move |session| make.make(session.clone())))
+            }
+        }
+    }
+
     /// The identities of conversations that bring none.
-    fn made_ids(&self) -> ConversationIds {
+    pub(super) fn made_ids(&self) -> ConversationIds {
         match self {
             Self::Synthetic(dataset) => ConversationIds::new(dataset.seed),
             Self::Rankings(dataset) => ConversationIds::new(dataset.seed),
@@ -64,7 +78,7 @@ impl Source<'_> {
         }
     }
 
-    fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         match self {
             Self::Synthetic(dataset) => dataset.entries,
             Self::Rankings(dataset) => dataset.entries,
@@ -72,6 +86,28 @@ impl Source<'_> {
                 u32::try_from(sessions.len()).expect("the bound on bytes bounds the sessions")
             }
         }
+    }
+
+    /// Synthetic texts of a message.
+    pub(super) fn batch_size(&self) -> u32 {
+        match self {
+            Self::Synthetic(dataset) => dataset.batch_size,
+            Self::Rankings(_) | Self::Sessions { .. } => 1,
+        }
+    }
+
+    /// Turns that have no history with the beginning of their conversation in it.
+    pub(super) fn openings(&self) -> u64 {
+        let Self::Sessions { sessions, .. } = self else {
+            return self.count().into();
+        };
+        let of_one = |session: &Session<'_>| {
+            let later = session.turns.iter().skip(1);
+            let complete =
+                later.filter(|turn| !session.keeps_history || matches!(turn.content, Content::Messages { .. }));
+            1 + complete.count() as u64
+        };
+        sessions.iter().map(of_one).sum()
     }
 
     /// Cuts the source into at most so many stretches.
@@ -131,7 +167,8 @@ impl Stretch<'_> {
             own_ids: Vec::new(),
         };
         let mut scratch = Scratch::default();
-        for (number, conversation) in (self.first..).zip(self.conversations) {
+        for (number, mut conversation) in (self.first..).zip(self.conversations) {
+            parts.opening.open(number, &mut conversation);
             let turns = &conversation.turns;
             // Where the system's message is no part of the history, every turn says it.
             let first = turns.first().and_then(|turn| turn.written.as_deref());

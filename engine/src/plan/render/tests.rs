@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::dataset::{Conversation, FileConversations, FileFormat, FileOptions, SyntheticRankings, read_records};
+use crate::dataset::{
+    Conversation, FileConversations, FileFormat, FileOptions, Opening, SyntheticRankings, read_records,
+};
 use crate::plan::IdBlock;
 
 mod drafts;
 mod heads;
 mod kinds;
+mod openings;
 mod turns;
 
 fn target() -> Target {
@@ -87,6 +90,7 @@ impl Given {
             headers: &self.headers,
             session_header: self.session_header.as_deref(),
             extra: &self.extra,
+            template: None,
         })
     }
 

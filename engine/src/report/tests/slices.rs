@@ -48,7 +48,7 @@ fn later(record: RequestRecord, span: Nanos) -> RequestRecord {
         start: at(record.start),
         connected: at(record.connected),
         send_end: at(record.send_end),
-        first_byte: at(record.first_byte),
+        first_body: at(record.first_body),
         head: at(record.head),
         first_content: at(record.first_content),
         first_output: at(record.first_output),

@@ -1,8 +1,9 @@
 //! Keys of `benchmark` but those of phases.
 
 use super::super::super::schema::{
-    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE, PROMPTS,
-    RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, SYNTHESIS, TOKENIZER,
+    ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, SYNTHESIS, TEMPLATE,
+    TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -21,6 +22,7 @@ const TYPES: Shape = Words(&[
     "cohere_rankings",
     "hf_tei_rankings",
     "nim_rankings",
+    "template",
 ]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
 /// A path on a server.
@@ -135,6 +137,11 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         FreeMap,
         "Keys merged into every request body, as in {temperature: 0, ignore_eos: true}.",
     ),
+    (
+        "template",
+        Section(&TEMPLATE),
+        "What bodies are made of and where answers are, for an API of your own; sets type: template.",
+    ),
     ("session_header", Text, "Name that replaces X-Correlation-ID."),
     (
         "use_legacy_max_tokens",
@@ -175,6 +182,19 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         "server_profiler",
         OneOf(&[Switch, Section(&SERVER_PROFILER)]),
         "POSTs that start and stop the server's profiler around each profiling phase.",
+    ),
+];
+
+pub(super) const IN_TEMPLATE: &[Key] = &[
+    (
+        "body",
+        Text,
+        "A Jinja template of a JSON object, as in {\"prompt\": {{ text|tojson }}}; nv-embedqa; or the path of a file.",
+    ),
+    (
+        "response_field",
+        Text,
+        "JMESPath to the answer, as in data[0].text. Without it the answer is looked for where APIs keep theirs.",
     ),
 ];
 
@@ -282,6 +302,40 @@ pub(super) const IN_DATASET: &[Key] = &[
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
     ),
+    (
+        "system_prompt",
+        Text,
+        "What the system says in front of every conversation.",
+    ),
+    (
+        "system_prompt_file",
+        Text,
+        "A text file that says it. A relative path starts at the current directory.",
+    ),
+    (
+        "prefix_prompts",
+        Section(&PREFIX_PROMPTS),
+        "What synthetic conversations share: beginnings from a pool, or messages in front of them.",
+    ),
+];
+
+pub(super) const IN_PREFIX_PROMPTS: &[Key] = &[
+    (
+        "pool_size",
+        Whole(1),
+        "Different texts, of which each conversation begins with one. With length.",
+    ),
+    ("length", Whole(1), "Tokens of each text of the pool."),
+    (
+        "shared_system_length",
+        Whole(1),
+        "Tokens of a system message that all conversations have.",
+    ),
+    (
+        "user_context_length",
+        Whole(1),
+        "Tokens of a message in front of the first turn, of which each conversation has its own.",
+    ),
 ];
 
 pub(super) const IN_SYNTHESIS: &[Key] = &[
@@ -329,7 +383,7 @@ pub(super) const IN_PROMPTS: &[Key] = &[
         TOKENS,
         "Tokens that a request asks for: a number, or {mean: 128, stddev: 16}.",
     ),
-    ("batch_size", Whole(1), "Prompts of a request; 1."),
+    ("batch_size", Whole(1), "Prompts of a request; 1 by default."),
     (
         "sequence_distribution",
         PAIRS,

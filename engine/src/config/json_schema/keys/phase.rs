@@ -203,10 +203,17 @@ pub(super) const IN_RAMP: &[Key] = &[
     ),
 ];
 
-pub(super) const IN_RATE_SERIES: &[Key] = &[("points", POINTS, "The points in the order of time; at least two.")];
+pub(super) const IN_RATE_SERIES: &[Key] = &[
+    ("points", POINTS, "The points in the order of time; at least two."),
+    ("path", Text, "A JSON file that holds the points instead."),
+];
 
 pub(super) const IN_RATE_POINT: &[Key] = &[
-    ("time_s", Number(NOT_NEGATIVE), "Seconds since the series began."),
+    (
+        "time_s",
+        Duration(NOT_NEGATIVE),
+        "Time since the series began: seconds, or 5m.",
+    ),
     ("qps", Number(POSITIVE), "Requests per second at that time."),
 ];
 

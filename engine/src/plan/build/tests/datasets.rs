@@ -205,3 +205,102 @@ fn the_order_of_a_dataset_follows_its_sampling_and_seed() {
     assert_eq!(first, [0, 1, 2], "a shuffle takes each entry once");
     assert_eq!(order(&with_endpoint("url: h")), [0, 1, 2, 0, 1, 2]);
 }
+
+/// A plan of two synthetic conversations of two turns.
+fn beginning_with(fields: &str) -> Result<Plan, Diagnostics> {
+    let text = format!(
+        "benchmark:\n  model: m\n  dataset: {{entries: 2, isl: 4, turns: 2, {fields}}}\n{ENDPOINT}  phases:\n{ONE_PHASE}"
+    );
+    build(&read(&text), &options())
+}
+
+#[test]
+fn what_conversations_begin_with_is_in_front_of_the_prompts_that_the_seed_gives() {
+    let plain = bodies(&beginning_with("sampling: sequential").expect("a plan"));
+    let plan = beginning_with("system_prompt: \"Be brief.\\nAlways.\"").expect("a plan");
+    let mut expected = plain.clone();
+    for at in [0, 2] {
+        let system = serde_json::json!({"role": "system", "content": "Be brief.\nAlways."});
+        let messages = expected[at]["messages"].as_array_mut().expect("a list");
+        messages.insert(0, system);
+    }
+    assert_eq!(bodies(&plan), expected);
+    let tokens =
+        |plan: &Plan| -> Vec<Option<u32>> { plan.requests.entries.iter().map(|image| image.input_tokens).collect() };
+    assert_eq!(
+        tokens(&plan),
+        [None, Some(4), None, Some(4)],
+        "nothing counts tokens of a text"
+    );
+    let pool = beginning_with("prefix_prompts: {pool_size: 1, length: 6}").expect("a plan");
+    assert_eq!(tokens(&pool), [Some(10), Some(4), Some(10), Some(4)]);
+    let words = |body: &serde_json::Value| body["messages"][0]["content"].as_str().expect("a text").to_owned();
+    for at in [0, 2] {
+        assert!(words(&bodies(&pool)[at]).ends_with(&format!(" {}", words(&plain[at]))));
+    }
+    let seeded = beginning_with("random_seed: 8, prefix_prompts: {pool_size: 1, length: 6}").expect("a plan");
+    assert_ne!(words(&bodies(&seeded)[0])[..12], words(&bodies(&pool)[0])[..12]);
+}
+
+#[test]
+fn a_pool_larger_than_the_texts_there_are_is_refused() {
+    let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
+    assert!(
+        told("prefix_prompts: {pool_size: 2049, length: 1}")
+            .contains("dataset.prefix_prompts.pool_size: found 2049, and there are 2048 different texts of 1 token"),
+    );
+    beginning_with("prefix_prompts: {pool_size: 2048, length: 1}").expect("a plan");
+    beginning_with("prefix_prompts: {pool_size: 10000000, length: 3}").expect("a plan");
+}
+
+#[test]
+fn the_file_of_a_system_message_is_part_of_what_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("system.txt");
+    let fields = format!("system_prompt_file: {}", path.display());
+    let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
+    let missing = told(&fields);
+    let place = "f.yaml:3:63: benchmark.dataset.system_prompt_file: ";
+    assert!(
+        missing.starts_with(place) && missing.contains("system.txt: cannot read the file"),
+        "{missing}"
+    );
+    std::fs::write(&path, "Be \"brief\".\n").expect("written");
+    let first = beginning_with(&fields).expect("a plan");
+    assert_eq!(
+        bodies(&first)[0]["messages"][0],
+        serde_json::json!({"role": "system", "content": "Be \"brief\".\n"})
+    );
+    let again = plan_of(&serde_json::json!({ "benchmark": first.input_config }).to_string());
+    assert_eq!(again.fingerprint(), first.fingerprint());
+    assert_eq!(bodies(&again), bodies(&first));
+    let file = first.system_prompt_file.clone().expect("the file");
+    assert_eq!(
+        (file.path, file.sha256),
+        (path.display().to_string(), crate::dataset::sha256(b"Be \"brief\".\n"))
+    );
+    std::fs::write(&path, "Be long.\n").expect("written");
+    let other = beginning_with(&fields).expect("a plan");
+    assert_ne!(other.fingerprint(), first.fingerprint());
+    assert_eq!(other.input_config, first.input_config);
+    std::fs::write(&path, b"\xff").expect("written");
+    assert!(told(&fields).contains("which is no UTF-8"));
+}
+
+#[test]
+fn a_system_message_stands_in_front_of_every_record() {
+    let records = "system_prompt: S, format: multi_turn, records: [{turns: [{role: system, text: own}, {text: a}]}, {turns: [{text: b}]}]";
+    let plan = with_records(records, ONE_PHASE).expect("a plan");
+    let contents = |at: usize| -> Vec<String> {
+        let body = &bodies(&plan)[at];
+        let messages = body["messages"].as_array().expect("a list").iter();
+        messages
+            .map(|message| message["content"].as_str().expect("a text").to_owned())
+            .collect()
+    };
+    assert_eq!(contents(0), ["S\n\nown", "a"]);
+    assert_eq!(contents(1), ["S", "b"]);
+    let pool = "system_prompt: S, format: random_pool, entries: 3, records: [{text: a}]";
+    let plan = with_records(pool, ONE_PHASE).expect("a plan");
+    assert!(bodies(&plan).iter().all(|body| body["messages"][0]["content"] == "S"));
+}

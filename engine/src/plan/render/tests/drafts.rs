@@ -13,7 +13,51 @@ fn each_draft(look: impl Fn(&str, Draft<'_>)) {
             turns: normal(3.0),
             ..Synthetic::of_single_turns(29, normal(40.0), Some(normal(9.0)), 5)
         };
-        look("synthetic", Draft::synthetic(inputs, dataset).unwrap());
+        look("synthetic", Draft::synthetic(inputs, dataset.clone()).unwrap());
+        let batch = Synthetic {
+            batch_size: 5,
+            ..dataset.clone()
+        };
+        look("batch", Draft::synthetic(inputs, batch.clone()).unwrap());
+        let pool = || Opening::default().with_pool(7, 50, 5);
+        look(
+            "batch with a pool",
+            Draft::synthetic(inputs, batch.clone()).unwrap().opened(pool()).unwrap(),
+        );
+        look(
+            "pool",
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(pool())
+                .unwrap(),
+        );
+        let messages = Opening::default().with_system_of(90, 5).with_context_of(30, 5);
+        look(
+            "messages",
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(messages)
+                .unwrap(),
+        );
+    });
+    // Every turn repeats the system's message.
+    let apart = Given {
+        kind: EndpointKind::Messages,
+        ..Given::default()
+    };
+    apart.with_inputs(|inputs| {
+        let dataset = Synthetic {
+            turns: normal(3.0),
+            ..Synthetic::of_single_turns(29, normal(40.0), None, 5)
+        };
+        let system = Opening::default().with_system(&"\"x\" ".repeat(300));
+        look(
+            "apart",
+            Draft::synthetic(inputs, dataset.clone())
+                .unwrap()
+                .opened(system)
+                .unwrap(),
+        );
     });
     let ranks = Given {
         kind: EndpointKind::CohereRankings,
@@ -60,6 +104,10 @@ fn each_draft(look: impl Fn(&str, Draft<'_>)) {
         .collect();
     let trace: Vec<&str> = trace.iter().map(String::as_str).collect();
     given.draft(FileFormat::MooncakeTrace, &trace, |draft| look("trace", draft.unwrap()));
+    given.draft(FileFormat::MooncakeTrace, &trace, |draft| {
+        let system = Opening::default().with_system(&"say ".repeat(300));
+        look("trace with a system message", draft.unwrap().opened(system).unwrap());
+    });
 }
 
 /// Everything of images that can be compared.
@@ -106,6 +154,45 @@ fn the_estimated_bytes_are_near_those_of_the_images() {
             (0.6..1.25).contains(&(estimated / made)),
             "{name}: {estimated} for {made}"
         );
+    });
+}
+
+#[test]
+fn a_draft_refuses_batches_that_are_more_than_memory_without_looking_at_all_of_them() {
+    Given::default().with_inputs(|inputs| {
+        let dataset = Synthetic {
+            batch_size: 10_000,
+            ..Synthetic::of_single_turns(1_000_000, LengthDistribution::Fixed(1000), None, 5)
+        };
+        let error = Draft::synthetic(inputs, dataset)
+            .map(|_| ())
+            .expect_err("it is too large");
+        assert!(matches!(error, RenderError::DatasetTooLarge { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_draft_refuses_beginnings_that_are_more_than_memory() {
+    let given = Given {
+        entries: 100,
+        ..Given::default()
+    };
+    given.with_inputs(|inputs| {
+        let dataset = Synthetic::of_single_turns(100, LengthDistribution::Fixed(4), None, 5);
+        for opening in [
+            Opening::default().with_pool(2, 10_000_000, 5),
+            Opening::default().with_context_of(10_000_000, 5),
+            Opening::default().with_system(&"x".repeat(50_000_000)),
+        ] {
+            let error = Draft::synthetic(inputs, dataset.clone())
+                .and_then(|draft| draft.opened(opening))
+                .map(|_| ())
+                .expect_err("it is too large");
+            assert!(
+                matches!(error, RenderError::DatasetTooLarge { entries: 100, .. }),
+                "{error}"
+            );
+        }
     });
 }
 
