@@ -2,8 +2,28 @@
 
 use super::decode::{Bounds, Field, Section};
 use super::scalar;
-use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
+use super::schema::{EMPTY, LOGGING, OFF, RUNTIME, Schema, TOKENIZER, refused};
 use super::tree::{Position, Value};
+
+pub(super) static ARTIFACTS: Schema = Schema {
+    place: "benchmark.artifacts",
+    keys: &[
+        "dir",
+        "prefix",
+        "summary",
+        "records",
+        "raw",
+        "trace",
+        "slice_duration",
+        "show_trace_timing",
+    ],
+    refused: &[
+        refused("user_files", EMPTY),
+        refused("auto_plot", OFF),
+        refused("plot_required", OFF),
+        refused("export_outputs_json", OFF),
+    ],
+};
 
 /// `benchmark.artifacts`, as written.
 #[derive(Debug, Clone, Default, PartialEq)]

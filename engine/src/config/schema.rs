@@ -3,6 +3,7 @@
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::output::ARTIFACTS;
 pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::synthesis::SYNTHESIS;
@@ -33,7 +34,7 @@ pub(super) const fn refused(key: &'static str, harmless: &'static [&'static str]
 
 pub(super) const OFF: &[&str] = &["false", "no", "off"];
 pub(super) const NEVER: &[&str] = &[];
-const EMPTY: &[&str] = &["{}", "[]"];
+pub(super) const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
     place: "",
@@ -399,26 +400,6 @@ pub(super) static SLA: Schema = Schema {
     refused: &[],
 };
 
-pub(super) static ARTIFACTS: Schema = Schema {
-    place: "benchmark.artifacts",
-    keys: &[
-        "dir",
-        "prefix",
-        "summary",
-        "records",
-        "raw",
-        "trace",
-        "slice_duration",
-        "show_trace_timing",
-    ],
-    refused: &[
-        refused("user_files", EMPTY),
-        refused("auto_plot", OFF),
-        refused("plot_required", OFF),
-        refused("export_outputs_json", OFF),
-    ],
-};
-
 pub(super) static RUNTIME: Schema = Schema {
     place: "benchmark.runtime",
     keys: &["ui"],
@@ -454,7 +435,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 25] = [
+static ALL: [&Schema; 26] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -466,6 +447,7 @@ static ALL: [&Schema; 25] = [
     &RESET_KV_CACHE,
     &SERVER_PROFILER,
     &DATASET,
+    &SYNTHESIS,
     &PROMPTS,
     &PREFIX_PROMPTS,
     &PHASE,

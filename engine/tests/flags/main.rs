@@ -250,6 +250,15 @@ fn every_flag_of_time_takes_numbers_of_seconds_and_units() {
             tested += 1;
             continue;
         }
+        if flag.name == "inter-turn-delay-cap-seconds" {
+            let of_file = ONE.replace("{entries: 4, isl: 16, osl: 8}", "{type: file, records: [{text: a}]}");
+            for (written, seconds) in [("90", 90.0), ("1m30s", 90.0), ("1500ms", 1.5)] {
+                let shown = told(Some(&of_file), &format!("{name} {written}"));
+                assert_eq!(shown["datasets"][0]["inter_turn_delay_cap_seconds"], seconds);
+            }
+            tested += 1;
+            continue;
+        }
         let of_it = |line: &str| line.split_whitespace().any(|word| word == name);
         // The row that shows what this flag writes is the last one that it stands in: others need it beside the flag that they show.
         let [line, place, _] = rows(WRITTEN)
