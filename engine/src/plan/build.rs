@@ -12,8 +12,8 @@ use super::target::{self, TargetParts};
 use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan,
     ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan,
-    RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive,
-    advice, authorization, directory, echo, readiness, slices, telemetry, traces,
+    RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, adaptive, advice,
+    authorization, directory, echo, readiness, slices, telemetry, traces,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -474,16 +474,8 @@ fn schedule(
                        or use another type of phase";
         return Err(mistake("type", message.to_owned()));
     }
-    // A window is written with the times of the file, whatever the speed of the replay.
     let times = traces::times(config);
-    let bound =
-        |millis: Option<u64>, default| millis.map_or(default, |millis| times.scaled(Nanos::from_millis(millis)));
-    let first = bound(written.start_ms, Nanos::ZERO);
-    let window = Window {
-        first,
-        last: bound(written.end_ms, Nanos::MAX),
-        zero: (written.auto_offset == Some(false)).then_some(first),
-    };
+    let window = traces::window(times, written);
     let untimed = || {
         let reason = dataset.untimed();
         let reason = reason.as_deref().unwrap_or("one has none");

@@ -1,6 +1,7 @@
 //! What a config changes of a recorded trace: its times, its lengths, what its prompts share.
 
-use crate::config::{self, Config, Diagnostics, FileOrigin};
+use super::Window;
+use crate::config::{self, Config, Diagnostics, FileOrigin, ScheduleWindow};
 use crate::dataset::{DEFAULT_BLOCK_SIZE, FileFormat, FileTimes, Session, TraceChanges, UnfitTrace};
 use crate::units::Nanos;
 
@@ -20,6 +21,18 @@ pub(super) fn times(config: &Config) -> FileTimes {
 
 fn speedup(file: &config::FileDataset) -> f64 {
     file.synthesis.and_then(|written| written.speedup_ratio).unwrap_or(1.0)
+}
+
+/// The part of a trace that a schedule replays: it is written with the times of the file, whatever the speed.
+pub(super) fn window(times: FileTimes, written: ScheduleWindow) -> Window {
+    let bound =
+        |millis: Option<u64>, default| millis.map_or(default, |millis| times.scaled(Nanos::from_millis(millis)));
+    let first = bound(written.start_ms, Nanos::ZERO);
+    Window {
+        first,
+        last: bound(written.end_ms, Nanos::MAX),
+        zero: (written.auto_offset == Some(false)).then_some(first),
+    }
 }
 
 /// Tokens of a block.
