@@ -122,6 +122,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             summary_json: true,
             records: true,
             raw: false,
+            outputs: false,
             trace: false,
             show_trace_timing: false,
             prefix: None,

@@ -460,6 +460,7 @@ impl Scenario {
                 summary_json: true,
                 records: self.records,
                 raw: false,
+                outputs: false,
                 trace: self.trace,
                 show_trace_timing: false,
                 prefix: None,

@@ -1,5 +1,7 @@
 //! Type template: what its user writes is what arrives, and what is measured is where its user says, against the books of a server with an API of its own.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ringload_mock_server::{Api, MockServer, Options, Outcome};
 use ringload_tests::books::Books;
 use ringload_tests::configured::run_speaking;
@@ -67,6 +69,27 @@ fn streams_of_an_own_api_are_measured_token_by_token() {
         }
         assert_eq!(run.root()["input_config"]["endpoint"]["type"], "template");
     }
+}
+
+#[test]
+fn a_later_turn_says_itself_alone_in_the_session_of_its_conversation() {
+    let server = server(|_| {});
+    let endpoint = format!("path: /custom, template: {{{BODY}}}");
+    let sections = "  dataset: {entries: 4, isl: 16, osl: 5, turns: 3}\n  phases:\n    - {name: load, kind: profiling, type: concurrency, concurrency: 2, sessions: 4}\n";
+    let run = run_speaking(server.address(), &endpoint, sections);
+    let counts = run.counts("load");
+    assert_eq!((counts.sent, counts.succeeded), (12, 12), "{:?}", run.outcome.failure);
+    let mut turns: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (record, entry) in &Books::complete(&run, &server).matched {
+        let messages = entry.messages.as_ref().expect("kept");
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert_eq!(messages[0].content.split(' ').count(), 16);
+        assert_eq!(record.metric("input_sequence_length"), Some(16.0));
+        let session = entry.session.clone().expect("a session header");
+        turns.entry(session).or_default().insert(messages[0].content.clone());
+    }
+    let sizes: Vec<usize> = turns.values().map(BTreeSet::len).collect();
+    assert_eq!(sizes, [3; 4], "three different turns in each of four sessions");
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn suits(
     rankings: Option<&Rankings>,
 ) {
     let kind = endpoint.as_str();
-    if !endpoint.carries_history() && turns.is_some_and(Length::may_exceed_one) {
+    if !endpoint.takes_turns() && turns.is_some_and(Length::may_exceed_one) {
         section.report(
             "turns",
             format!(

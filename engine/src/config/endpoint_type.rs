@@ -86,6 +86,11 @@ impl EndpointType {
         matches!(self, Self::Chat | Self::Responses | Self::Messages)
     }
 
+    /// Whether conversations may have several turns: their history goes along, or a template says what is new, and the server knows the rest.
+    pub fn takes_turns(self) -> bool {
+        self.carries_history() || self == Self::Template
+    }
+
     /// Whether a request is a query with passages to rank.
     pub fn ranks(self) -> bool {
         matches!(self, Self::CohereRankings | Self::HfTeiRankings | Self::NimRankings)

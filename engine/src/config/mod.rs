@@ -12,6 +12,7 @@
 mod adaptive;
 mod address;
 mod base64;
+mod convergence;
 mod dataset;
 mod dataset_file;
 mod decode;
@@ -65,6 +66,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use adaptive::{AdaptiveScale, AdaptiveStep, AdaptiveVariable, Sla};
+pub use convergence::{Convergence, ConvergenceMode, NOT_IN_LINES, Needs, RUN_METRICS};
 pub use dataset::{Dataset, Rankings, Sampling};
 pub use dataset_file::{FileDataset, FileFormat, FileOrigin};
 pub use diagnostic::{Diagnostic, Diagnostics};

@@ -13,6 +13,7 @@ pub(super) static ARTIFACTS: Schema = Schema {
         "summary",
         "records",
         "raw",
+        "export_outputs_json",
         "trace",
         "slice_duration",
         "show_trace_timing",
@@ -21,7 +22,6 @@ pub(super) static ARTIFACTS: Schema = Schema {
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
         refused("plot_required", OFF),
-        refused("export_outputs_json", OFF),
     ],
 };
 
@@ -42,6 +42,8 @@ pub struct Artifacts {
     pub slice_at: Option<Position>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
+    /// Whether the texts of answers are written; as `raw` if not.
+    pub export_outputs_json: Option<bool>,
     /// Whether records say how their requests went over the wire.
     pub trace: Option<bool>,
     /// Whether the console shows how requests went over the wire.
@@ -83,6 +85,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         wanted
     };
     let raw = kept_with_records("raw", "requests and answers");
+    let export_outputs_json = kept_with_records("export_outputs_json", "texts of answers");
     let trace = kept_with_records("trace", "traces of requests");
     let slice = section.field("slice_duration");
     Artifacts {
@@ -93,6 +96,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
+        export_outputs_json,
         trace,
         show_trace_timing: section.field("show_trace_timing").and_then(|field| field.boolean()),
         slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),

@@ -2,7 +2,9 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::convergence::CONVERGENCE;
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::multi_run::{FAILURE_POLICY, MULTI_RUN};
 pub(super) use super::output::ARTIFACTS;
 pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
@@ -72,26 +74,6 @@ pub(super) static SCENARIO: Schema = Schema {
     place: "sweep.runs[]",
     keys: &["name", "benchmark", "values", "variables"],
     refused: &[],
-};
-
-pub(super) static FAILURE_POLICY: Schema = Schema {
-    place: "sweep.failure_policy",
-    keys: &["on_child_failure", "max_failures"],
-    refused: &[],
-};
-
-pub(super) static MULTI_RUN: Schema = Schema {
-    place: "multi_run",
-    keys: &[
-        "num_runs",
-        "cooldown_seconds",
-        "confidence_level",
-        "set_consistent_seed",
-        "vary_seed_per_trial",
-        "disable_warmup_after_first",
-        "failure_policy",
-    ],
-    refused: &[refused("convergence", NEVER)],
 };
 
 pub(super) static BENCHMARK: Schema = Schema {
@@ -435,12 +417,13 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 26] = [
+static ALL: [&Schema; 27] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
     &FAILURE_POLICY,
     &MULTI_RUN,
+    &CONVERGENCE,
     &BENCHMARK,
     &MODELS,
     &ENDPOINT,

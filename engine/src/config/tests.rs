@@ -3,6 +3,7 @@
 use super::*;
 
 mod adaptive;
+mod convergence;
 mod document;
 mod endpoint;
 mod field;

@@ -152,6 +152,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
+            outputs: config
+                .artifacts
+                .export_outputs_json
+                .or(config.artifacts.raw)
+                .unwrap_or(false),
             trace: config.artifacts.trace.unwrap_or(false),
             show_trace_timing: config.artifacts.show_trace_timing.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),

@@ -495,6 +495,7 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
         ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
+        ("export_outputs_json", written.export_outputs_json.map(Value::from)),
         ("trace", written.trace.map(Value::from)),
         ("show_trace_timing", written.show_trace_timing.map(Value::from)),
     ])

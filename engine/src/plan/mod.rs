@@ -28,8 +28,8 @@ mod traces;
 mod yaml;
 
 pub use crate::config::{
-    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
-    Secrets, Slo,
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, NOT_IN_LINES, Needs,
+    RUN_METRICS, ReadinessMode, SLO_METRICS, Secrets, Slo,
 };
 pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
 pub use crate::dataset::{Choice, Sampler, Sampling};
@@ -292,6 +292,8 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// Whether requests and answers are written byte by byte. Only with `records`.
     pub raw: bool,
+    /// Whether `outputs.json` has the texts of answers. Only with `records`.
+    pub outputs: bool,
     /// Whether each line says how its request went over the wire. Only with `records`.
     pub trace: bool,
     /// Whether the console shows how requests went over the wire.

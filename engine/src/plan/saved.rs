@@ -51,7 +51,12 @@ pub(crate) struct SavedPlan {
     summary_json: bool,
     records: bool,
     raw: bool,
+    outputs: bool,
+    /// What servers said can be shown as it is: there are no credentials that it would have to be searched for.
+    is_without_secrets: bool,
     trace: bool,
+    /// Journals of the same format from before it was there have none.
+    #[serde(default)]
     show_trace_timing: bool,
     /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
     heads: Option<SavedHeads>,
@@ -117,6 +122,8 @@ impl SavedPlan {
             summary_json: plan.artifacts.summary_json,
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
+            outputs: plan.artifacts.outputs,
+            is_without_secrets: plan.secrets.is_empty(),
             trace: plan.artifacts.trace,
             show_trace_timing: plan.artifacts.show_trace_timing,
             heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
@@ -194,6 +201,7 @@ impl SavedPlan {
                 summary_json: self.summary_json,
                 records: self.records,
                 raw: self.raw,
+                outputs: self.outputs,
                 trace: self.trace,
                 show_trace_timing: self.show_trace_timing,
                 prefix: self.prefix,
@@ -209,6 +217,11 @@ impl SavedPlan {
     /// Whether it has the heads of requests, which traces show.
     pub(crate) fn has_heads(&self) -> bool {
         self.heads.is_some()
+    }
+
+    /// Whether texts of answers may be shown.
+    pub(crate) fn is_without_secrets(&self) -> bool {
+        self.is_without_secrets
     }
 
     /// Whether it has all that raw records are made of.

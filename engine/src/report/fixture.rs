@@ -111,6 +111,7 @@ pub(crate) fn plan() -> Plan {
             summary_json: true,
             records: true,
             raw: false,
+            outputs: false,
             trace: false,
             show_trace_timing: false,
             prefix: None,

@@ -175,7 +175,7 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             kind: plan.endpoint.kind,
             extractor: extractor.clone(),
             wanted: Wanted {
-                bodies: plan.artifacts.raw,
+                bodies: plan.artifacts.raw || plan.artifacts.outputs,
                 heads: plan.artifacts.trace,
             },
             streaming: plan.endpoint.streaming,

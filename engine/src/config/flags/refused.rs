@@ -18,8 +18,6 @@ const RETRY: &str =
 /// Names with the reason. A `*` at the end stands for any rest.
 const REFUSED: &[(&str, &str)] = &[
     ("search-*", SEARCH),
-    ("variant", SEARCH),
-    ("sweep-variant", SEARCH),
     ("optimization-*", SEARCH),
     ("public-dataset", PUBLIC),
     ("hf-*", PUBLIC),

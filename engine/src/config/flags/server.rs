@@ -91,7 +91,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
     Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices of the run that have figures of their own [default: none]"),
     Flag::switch("show-trace-timing", Output, Benchmark("artifacts.show_trace_timing"), "Show how long requests connected, were sent, waited and received, in tables of their own"),
-    Flag::switch("export-outputs-json", Unlisted, Benchmark("artifacts.export_outputs_json"), "Answers as JSON"),
+    Flag::switch("export-outputs-json", Output, Benchmark("artifacts.export_outputs_json"), "Write the text of each answer to outputs.json [default: with --export-level raw]"),
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
     Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),
     Flag::value("workers-max", "N", Unlisted, Benchmark("runtime.workers"), "Workers").aka(&["max-workers"]),
@@ -299,7 +299,11 @@ impl Overlay<'_> {
             };
             let traced = self.get("export-http-trace").and_then(Given::is_on) == Some(true);
             let why = "traces stand in the lines of requests, which level summary has none of";
-            let is_excluded = traced && records == "false" && self.exclude("export-http-trace", "export-level", why);
+            let has_outputs = self.get("export-outputs-json").and_then(Given::is_on) == Some(true);
+            let why_texts = "texts of answers are kept with the records of requests, which level summary has none of";
+            let is_excluded = records == "false"
+                && (traced && self.exclude("export-http-trace", "export-level", why)
+                    || has_outputs && self.exclude("export-outputs-json", "export-level", why_texts));
             if !is_excluded {
                 self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
             }

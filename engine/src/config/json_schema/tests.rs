@@ -218,7 +218,7 @@ fn bases() -> Vec<Value> {
             "prefix_prompts": {"shared_system_length": 4, "user_context_length": 2},
         },
         "phases": phases,
-        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "trace": false, "slice_duration": "5s",
+        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "export_outputs_json": true, "trace": false, "slice_duration": "5s",
             "show_trace_timing": false},
         "slos": {"request_latency": 1500}, "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
         "server_metrics": {"enabled": true, "urls": ["http://h"], "formats": ["json"], "discovery": {"mode": "auto"}},
@@ -245,7 +245,8 @@ fn bases() -> Vec<Value> {
     let scenarios = json!({"type": "scenarios", "runs": [{"name": "a", "benchmark": {"profiling": {"grace_period": 7}}, "values": {"profiling.duration": 3},
                            "variables": {"x": 1}}]});
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
-                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}});
+                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}, "convergence": {"metric": "request_latency",
+                      "stat": "p99", "mode": "cv", "threshold": 0.2, "min_runs": 2}});
     let mut shaped = simple.clone();
     shaped["dataset"] = json!({
         "prompts": {

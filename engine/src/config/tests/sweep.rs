@@ -554,7 +554,6 @@ fn trials_have_their_rules() {
             "failure_policy: {on_child_failure: stop}",
             ["found `stop`", "continue, abort"],
         ),
-        ("convergence: {metric: x}", ["not supported", "convergence"]),
     ] {
         let found = mistakes(&text(&format!("multi_run: {{{runs}}}"), ONE_PHASE));
         assert!(words.iter().all(|word| found[0].contains(word)), "{found:?}");

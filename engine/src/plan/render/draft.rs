@@ -279,14 +279,14 @@ impl<'a> Sizes<'a> {
         demands: impl IntoIterator<Item = Demands<'d>>,
     ) -> Result<(), RenderError> {
         let (kind, template) = (self.parts.inputs.kind, &self.parts.template);
-        if turns > 1 && !kind.carries_history() {
+        if turns > 1 && !kind.takes_turns() {
             return Err(RenderError::SeveralTurns {
                 id: id(),
                 turns: turns as usize,
                 kind: kind.as_str(),
             });
         }
-        if turns > 1 && !template.has_text() {
+        if turns > 1 && kind.carries_history() && !template.has_text() {
             return Err(RenderError::ExtraMessages { key: template.said_key });
         }
         if let Some(reason) = demands.into_iter().find_map(|turn| said::misfit(kind, turn)) {

@@ -435,6 +435,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
     ),
     (
+        "export_outputs_json",
+        Boolean,
+        "Whether outputs.json has the text of each answer; as raw by default.",
+    ),
+    (
         "trace",
         Boolean,
         "Whether each line of the records says how its request went over the wire.",
