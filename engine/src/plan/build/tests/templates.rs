@@ -179,15 +179,15 @@ fn a_body_that_cannot_be_made_is_told_with_its_entry_before_anything_is_sent() {
 }
 
 #[test]
-fn records_with_more_than_texts_are_refused() {
-    for (record, part) in [
-        ("{session_id: s, turns: [{text: a}, {text: b}]}", "2 turns"),
-        ("{session_id: s, turns: [{text: a, role: tool}]}", "a `role`"),
-    ] {
-        let dataset = format!("type: file, format: multi_turn, records: [{record}]");
-        let text = mistake("    template: {body: '{\"p\": {{ text|tojson }}}'}\n", &dataset);
-        assert!(text.contains(part) && text.contains("type template"), "{text}");
-    }
+fn turns_of_a_record_are_bodies_of_their_own_and_roles_are_refused() {
+    let endpoint = "    template: {body: '{\"p\": {{ text|tojson }}}'}\n";
+    let dataset = |record: &str| format!("type: file, format: multi_turn, records: [{record}]");
+    assert_eq!(
+        made(endpoint, &dataset("{session_id: s, turns: [{text: a}, {text: b}]}")),
+        [json!({"p": "a"}), json!({"p": "b"})]
+    );
+    let text = mistake(endpoint, &dataset("{session_id: s, turns: [{text: a, role: tool}]}"));
+    assert!(text.contains("a `role`") && text.contains("type template"), "{text}");
 }
 
 #[test]
