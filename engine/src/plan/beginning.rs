@@ -5,7 +5,7 @@ use std::path::Path;
 use super::DatasetFile;
 use super::dataset::NoDataset;
 use super::render::RenderError;
-use crate::config::{Config, PrefixPrompts, SystemPrompt};
+use crate::config::{Config, PrefixPrompts, SystemPrompt, redact_path};
 use crate::dataset::{Opening, load_text, sha256};
 
 /// What conversations begin with, and the file that the system's message is from.
@@ -48,7 +48,7 @@ pub(super) fn of(config: &Config, seed: u64) -> Result<Beginning, NoDataset> {
         Some(SystemPrompt::Text(text)) => found.opening = found.opening.with_system(text),
         Some(SystemPrompt::File { path, at }) => {
             let text = load_text(Path::new(path)).map_err(|error| {
-                let message = format!("{path}: {error}");
+                let message = format!("{}: {error}", redact_path(path));
                 NoDataset::Mistakes(config.mistake(*at, "benchmark.dataset.system_prompt_file", message))
             })?;
             found.opening = found.opening.with_system(&text);

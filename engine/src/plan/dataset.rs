@@ -10,7 +10,7 @@ use super::beginning;
 use super::lengths::{distribution, lengths};
 use super::render::{Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, redact_path};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
     LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
@@ -351,7 +351,7 @@ fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position
             }
             Diagnostics::of_file(path, diagnostics)
         }
-        whole => config.mistake(at, "benchmark.dataset.path", format!("{path}: {whole}")),
+        whole => config.mistake(at, "benchmark.dataset.path", format!("{}: {whole}", redact_path(path))),
     }
 }
 

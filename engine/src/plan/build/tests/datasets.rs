@@ -259,6 +259,11 @@ fn the_file_of_a_system_message_is_part_of_what_is_measured() {
     let path = folder.path().join("system.txt");
     let fields = format!("system_prompt_file: {}", path.display());
     let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
+    let address = told("system_prompt_file: \"https://me:hunter22@host/x?api_key=abc\"");
+    assert!(
+        address.contains("https://<redacted>@host/x?<redacted>: cannot read the file") && !address.contains("hunter22"),
+        "{address}"
+    );
     let missing = told(&fields);
     let place = "f.yaml:3:63: benchmark.dataset.system_prompt_file: ";
     assert!(
