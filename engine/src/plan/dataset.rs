@@ -357,8 +357,6 @@ fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position
 
 /// One mistake that every record has, of which the first is at `place`.
 fn in_all(place: &str, error: &FileError) -> String {
-    // Fields of records are called as in JSON: what stands in backticks is a key of the config.
-    let error = error.to_string().replace('`', "\"");
     format!("{place}: {error}: correct them, or set `format` to what they are")
 }
 

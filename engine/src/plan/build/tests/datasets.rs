@@ -169,7 +169,7 @@ fn mistakes_in_a_dataset_carry_the_place_in_its_file_or_in_the_config() {
         lines,
         [
             format!("{path}:2:10: text: found `5`; allowed: text"),
-            format!("{path}:3:1: found no `text`; write {{\"text\": ...}}")
+            format!("{path}:3:1: found no \"text\"; write {{\"text\": ...}}")
         ]
     );
     let found = with_records("path: /nonexistent/x.jsonl", ONE_PHASE)
