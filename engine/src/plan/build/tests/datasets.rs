@@ -247,7 +247,7 @@ fn a_pool_larger_than_the_texts_there_are_is_refused() {
     let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
     assert!(
         told("prefix_prompts: {pool_size: 2049, length: 1}")
-            .contains("dataset.prefix_prompts.pool_size: found 2049, and there are 2048 different texts of 1 token"),
+            .contains(":3:71: benchmark.dataset.prefix_prompts.pool_size: found 2049, and there are 2048 different texts of 1 token; lower `pool_size`"),
     );
     beginning_with("prefix_prompts: {pool_size: 2048, length: 1}").expect("a plan");
     beginning_with("prefix_prompts: {pool_size: 10000000, length: 3}").expect("a plan");
