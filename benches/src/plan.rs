@@ -83,6 +83,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         headers: &[],
         session_header: None,
         extra: &serde_json::Map::new(),
+        template: None,
     };
     let dataset = Synthetic::of_single_turns(
         16,
@@ -99,6 +100,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
         models,
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: vec![target],
             streaming: requests.streaming,
             connection_reuse: ConnectionReuse::Pooled,
@@ -120,6 +122,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             summary_json: true,
             records: true,
             raw: false,
+            outputs: false,
             trace: false,
             prefix: None,
             slice: None,

@@ -42,6 +42,8 @@ const NAME_CHARS: usize = 60;
 const STATUS_WIDTH: usize = 11;
 /// Status of a cell that never started.
 const NOT_RUN: &str = "not run";
+/// Status of a cell that was not to start any more: those before it agreed.
+const NOT_NEEDED: &str = "not needed";
 
 impl CellTable {
     /// For cells of these names and places, in the order of running. `judged`: there are service levels, and so there is a goodput.
@@ -69,19 +71,26 @@ impl CellTable {
         header + &line
     }
 
-    /// The whole table, with the cells that did not run.
-    pub(crate) fn all(&self) -> String {
+    /// The whole table, with the cells that did not run; `not_needed` of them were not to.
+    pub(crate) fn all(&self, not_needed: &[usize]) -> String {
         let mut text = self.header();
         for (index, _) in self.names.iter().enumerate() {
             match self.rows.iter().find(|row| row.index == index) {
                 Some(row) => text.push_str(&self.line(row)),
-                None => text.push_str(&self.line(&CellRow {
-                    index,
-                    status: NOT_RUN.into(),
-                    figures: [None; FIGURES.len()],
-                    reason: None,
-                    searches: Vec::new(),
-                })),
+                None => text.push_str(
+                    &self.line(&CellRow {
+                        index,
+                        status: if not_needed.contains(&index) {
+                            NOT_NEEDED
+                        } else {
+                            NOT_RUN
+                        }
+                        .into(),
+                        figures: [None; FIGURES.len()],
+                        reason: None,
+                        searches: Vec::new(),
+                    }),
+                ),
             }
         }
         text
@@ -117,7 +126,7 @@ impl CellTable {
         }
         // Of a cell that did not run there are none.
         match row.status.as_str() {
-            NOT_RUN => text.push('\n'),
+            NOT_RUN | NOT_NEEDED => text.push('\n'),
             _ => text.push_str(&format!("  {}\n", self.places[row.index])),
         }
         for line in row.reason.iter().chain(&row.searches) {
@@ -200,7 +209,7 @@ mod tests {
     fn cells_that_did_not_run_are_in_the_whole_table() {
         let mut table = table(["a", "b"], false);
         table.add(row(0, "interrupted", None));
-        let all = table.all();
+        let all = table.all(&[]);
         assert_eq!(all.lines().count(), 3);
         assert!(
             all.lines()
@@ -208,6 +217,7 @@ mod tests {
                 .is_some_and(|line| line.contains("b     not run") && line.ends_with("N/A")),
             "{all}"
         );
+        assert!(table.all(&[1]).contains("b     not needed"));
     }
 
     #[test]

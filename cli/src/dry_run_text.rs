@@ -1,8 +1,8 @@
 //! The words of `profile --dry-run`.
 
 use crate::engine::{
-    Arrival, Bound, Cells, DrainRule, Gaps, HostPreview, ModelPlan, Nanos, PhaseForecast, PhasePlan, Plan, Preview,
-    RateCourse, RatePlan, Requests,
+    Arrival, Bound, Cells, ConvergenceMode, DrainRule, Gaps, HostPreview, ModelPlan, Nanos, PhaseForecast, PhasePlan,
+    Plan, Preview, RateCourse, RatePlan, Requests,
 };
 use crate::number::{counted, grouped, grouped_decimal};
 
@@ -269,14 +269,39 @@ fn host_lines(host: &HostPreview) -> String {
     lines
 }
 
+/// How many cells run.
+pub(crate) fn cell_count(cells: &Cells) -> String {
+    let at_most = if cells.convergence().is_some() { "at most " } else { "" };
+    at_most.to_owned() + &counted(cells.cells().len() as u64, "cell")
+}
+
+/// How they come about.
+pub(crate) fn shape(cells: &Cells) -> String {
+    let most = counted(u64::from(cells.trials()), "run");
+    let runs = match cells.convergence() {
+        Some(rule) if rule.min_runs < cells.trials() => format!("{} to {most}", rule.min_runs),
+        _ => most,
+    };
+    format!("{}, {runs} of each", counted(cells.variations() as u64, "variation"))
+}
+
+/// When a variation runs no more.
+fn convergence(cells: &Cells) -> String {
+    let Some(rule) = cells.convergence() else {
+        return String::new();
+    };
+    let (metric, stat, threshold) = (rule.metric, rule.stat, rule.threshold);
+    match rule.mode {
+        ConvergenceMode::Distribution => {
+            format!(", until {metric} by request has a p-value of at least {threshold}")
+        }
+        mode => format!(", until {metric} {stat} has a {} of at most {threshold}", mode.as_str()),
+    }
+}
+
 fn cell_table(cells: &Cells) -> String {
     let all = cells.cells();
-    let mut table = format!(
-        "{}: {}, {} of each\n",
-        counted(all.len() as u64, "cell"),
-        counted(cells.variations() as u64, "variation"),
-        counted(u64::from(cells.trials()), "run")
-    );
+    let mut table = format!("{}: {}{}\n", cell_count(cells), shape(cells), convergence(cells));
     for (index, cell) in all.iter().enumerate().take(CELLS_SHOWN) {
         let directory = cell
             .directory

@@ -33,8 +33,8 @@ pub(crate) use ringload_engine::units::Nanos;
 
 use ringload_engine::config::{self, Suite};
 pub(crate) use ringload_engine::config::{
-    Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes, all_flags,
-    duration_or_never, positive_duration, recorded, redact_url, refusal,
+    ConvergenceMode, Diagnostic, Diagnostics, EndpointType, Flag, Flags, Group, Position, ServerPreset, Takes,
+    all_flags, duration_or_never, positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
 use ringload_engine::report::{ClientReport, Report, Table, Verdict};

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crate::clock;
 use crate::credit::{Command, Credit, Exchange, PhaseGate, RequestIds};
-use crate::http::Wanted;
+use crate::http::{Extractor, Wanted};
 use crate::id::{CoreId, PhaseId};
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
@@ -196,6 +196,7 @@ impl LoadedCore {
             connection_reuse: plan.endpoint.connection_reuse,
             tls: Vec::new(),
             kind: plan.endpoint.kind,
+            extractor: Extractor::default(),
             wanted: Wanted::default(),
             streaming: plan.endpoint.streaming,
             request_timeout: plan.endpoint.request_timeout.unwrap_or(Nanos::MAX),

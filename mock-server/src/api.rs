@@ -24,6 +24,8 @@ pub enum Api {
     TeiRankings,
     /// Rankings of NVIDIA NIM.
     NimRankings,
+    /// An API of nobody: `{"p": TEXT}` is answered with `{"text": TEXT}`.
+    Custom,
 }
 
 impl Api {
@@ -39,12 +41,16 @@ impl Api {
             "/v2/rerank" | "/v1/rerank" => Api::CohereRankings,
             "/rerank" => Api::TeiRankings,
             "/v1/ranking" => Api::NimRankings,
+            "/custom" => Api::Custom,
             _ => return None,
         })
     }
 
     /// Whether its answers are made of tokens, and can be streamed.
     pub(crate) fn has_tokens(self) -> bool {
-        matches!(self, Api::Chat | Api::Completions | Api::Responses | Api::Messages)
+        matches!(
+            self,
+            Api::Chat | Api::Completions | Api::Responses | Api::Messages | Api::Custom
+        )
     }
 }

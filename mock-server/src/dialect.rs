@@ -79,6 +79,7 @@ impl Dialect<'_> {
                     &json!({"type": "content_block_delta", "index": 0, "delta": delta}),
                 );
             }
+            Api::Custom => unnamed(out, framing, &json!({"seq": index, "text": text})),
             _ => unnamed(
                 out,
                 framing,
@@ -111,6 +112,16 @@ impl Dialect<'_> {
                 named(out, framing, &end);
                 if ends {
                     named(out, framing, &json!({"type": "message_stop"}));
+                }
+            }
+            // No reason, no mark: such a stream ends with its body.
+            Api::Custom => {
+                if let Some(usage) = self.usage {
+                    unnamed(
+                        out,
+                        framing,
+                        &json!({"seq": tokens, "text": "", "usage": usage.openai()}),
+                    );
                 }
             }
             _ => {
@@ -176,6 +187,13 @@ impl Dialect<'_> {
             Api::CohereRankings => json!({"id": "rank_mock", "results": ranks("relevance_score")}),
             Api::TeiRankings => ranks("score"),
             Api::NimRankings => json!({"rankings": ranks("logit")}),
+            Api::Custom => {
+                let mut answer = json!({"text": text});
+                if let Some(usage) = self.usage {
+                    answer["usage"] = usage.openai();
+                }
+                answer
+            }
             Api::Chat | Api::Completions => {
                 let mut answer = self.completion(json!([{
                     "index": 0, "text": text, "logprobs": null, "finish_reason": self.finish.word(),

@@ -20,13 +20,14 @@ pub(crate) fn parse(api: Api, body: &[u8]) -> Result<InferenceRequest, String> {
     let body: Value = serde_json::from_slice(body).map_err(|error| format!("invalid request body: {error}"))?;
     let model = match (&body["model"], api) {
         (Value::String(model), _) => model.clone(),
-        // The server of this API has one model.
-        (Value::Null, Api::TeiRankings) => String::new(),
+        // The servers of these APIs have one model.
+        (Value::Null, Api::TeiRankings | Api::Custom) => String::new(),
         _ => return Err("invalid request body: `model` is not a string".into()),
     };
     let said = said(api, &body).ok_or_else(|| format!("invalid request body: {}", wanted(api)))?;
     let key = match api {
         Api::Responses => "max_output_tokens",
+        Api::Custom => "n",
         _ => "max_tokens",
     };
     let tokens_max = match &body[key] {
@@ -72,6 +73,7 @@ fn wanted(api: Api) -> &'static str {
         Api::Embeddings => "`input` is neither a string nor a list of strings",
         Api::CohereRankings => "`query` is not a string, or `documents` not a list of strings",
         Api::TeiRankings => "`query` is not a string, or `texts` not a list of strings",
+        Api::Custom => "`p` is neither a string nor a list of strings",
         Api::NimRankings => "`query` has no `text`, or `passages` is not a list of objects with one",
     }
 }
@@ -95,6 +97,7 @@ fn said(api: Api, body: &Value) -> Option<Vec<Message>> {
         Api::Chat => None,
         Api::Completions => texts(&body["prompt"]),
         Api::Embeddings => texts(&body["input"]),
+        Api::Custom => texts(&body["p"]),
         Api::Responses => match &body["input"] {
             Value::String(text) => Some(vec![message("user", text.clone())]),
             items => with_system(&body["instructions"], conversation(items)?),
@@ -184,6 +187,8 @@ mod tests {
                 3,
             ),
             (Api::Embeddings, r#"{"model":"m","input":["a b","c"]}"#, 3),
+            (Api::Custom, r#"{"p":"a b","n":3}"#, 2),
+            (Api::Custom, r#"{"p":["a b","c"]}"#, 3),
             (
                 Api::CohereRankings,
                 r#"{"model":"m","query":"a b","documents":["c","d"]}"#,
@@ -222,6 +227,7 @@ mod tests {
                 "roles",
             ),
             (Api::Embeddings, r#"{"model":"m","input":[]}"#, "`input`"),
+            (Api::Custom, r#"{"prompt":"a"}"#, "`p`"),
             (
                 Api::Embeddings,
                 r#"{"model":"m","input":["a"],"stream":true}"#,

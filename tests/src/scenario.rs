@@ -416,6 +416,7 @@ impl Scenario {
             headers: &self.headers,
             session_header: None,
             extra: &Map::new(),
+            template: None,
         };
         let dataset = Synthetic {
             turns: self.turns.clone(),
@@ -437,6 +438,7 @@ impl Scenario {
             models,
             endpoint: EndpointPlan {
                 kind: EndpointKind::Chat,
+                response_field: None,
                 targets,
                 streaming: self.streaming,
                 connection_reuse: self.connection_reuse,
@@ -458,6 +460,7 @@ impl Scenario {
                 summary_json: true,
                 records: self.records,
                 raw: false,
+                outputs: false,
                 trace: self.trace,
                 prefix: None,
                 slice: self.slice,

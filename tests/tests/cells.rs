@@ -4,6 +4,7 @@ use ringload_mock_server::MockServer;
 use ringload_tests::cells::{
     REQUESTS, aggregate_files, config, faulty, json, quick, run_files, scenarios, start, tree,
 };
+use ringload_tests::mock;
 use ringload_tests::program::{Program, Workplace};
 use serde_json::Value;
 
@@ -527,4 +528,31 @@ fn the_exit_code_of_a_sweep_is_that_of_its_worst_outcome() {
         let ended = workplace.profile(&[]).expect(code);
         assert!(ended.stderr.contains(words), "{names:?}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn variants_of_the_command_line_run_what_their_flags_say() {
+    // Answers as long as they are asked to be.
+    let server = mock(|options| options.osl = None);
+    let workplace = Workplace::new("");
+    let mut command = workplace.command(&["profile", "--ui", "none", "--cores", "1", "--artifact-dir", "results"]);
+    command.args(["--model", "mock-model", "--url", &server.url(), "--isl-stddev", "0"]);
+    command.args(["--variant", "short: isl=8, osl=2, request_count=3", "--variant"]);
+    command.args(["long: isl=40, osl=5, request-count=4, request_rate=50, streaming=true"]);
+    let ended = Program::start(command).end().expect(0);
+    let tokens: Vec<u32> = server.ledger().iter().map(|entry| entry.tokens_sent).collect();
+    assert_eq!(tokens, [2, 2, 2, 5, 5, 5, 5], "{}", ended.stdout);
+    let lengths = |cell: &str| {
+        json(&workplace, &format!("{cell}/profile_export_aiperf.json"))["input_sequence_length"]["avg"].clone()
+    };
+    assert_eq!((lengths("short"), lengths("long")), (8.0.into(), 40.0.into()));
+    // A rate makes an open loop, and only there.
+    let kind = |cell: &str| json(&workplace, &format!("{cell}/run_config.json"))["cfg"]["phases"][0]["type"].clone();
+    assert_eq!((kind("short"), kind("long")), ("concurrency".into(), "poisson".into()));
+    let sweep = json(&workplace, "sweep_aggregate/profile_export_aiperf_sweep.json");
+    assert_eq!(
+        keys(&sweep["per_combination_metrics"][1]["parameters"]),
+        ["scenario", "isl", "osl", "request_count", "request_rate", "streaming"]
+    );
+    assert_eq!(sweep["per_combination_metrics"][1]["parameters"]["request_rate"], 50);
 }

@@ -549,6 +549,48 @@ fn raw_records_of_later_turns_have_their_history_and_failures_their_error() {
     }
 }
 
+#[test]
+fn texts_of_answers_are_written_without_raw_records_and_raw_records_without_them() {
+    for (artifacts, raw, texts) in [
+        ("{export_outputs_json: true}", false, true),
+        ("{raw: true, export_outputs_json: false}", true, false),
+        ("{raw: false}", false, false),
+    ] {
+        let server = server(|options| options.api_key = Some("k-1".to_owned()));
+        let run = run_speaking(
+            server.address(),
+            "type: chat, streaming: true, api_key: k-1",
+            &format!("{DATASET}  artifacts: {artifacts}\n{}", requests(6)),
+        );
+        assert_all_succeed(&run, 6);
+        let is_written = |name: &str| run.path(name).exists();
+        assert_eq!(
+            (is_written("profile_export_raw.jsonl"), is_written("outputs.json")),
+            (raw, texts),
+            "{artifacts}"
+        );
+        if !texts {
+            continue;
+        }
+        let outputs = run.json("outputs.json");
+        let (entries, books) = (
+            outputs["data"].as_array().expect("a list"),
+            Books::complete(&run, &server),
+        );
+        assert_eq!(entries.len(), books.matched.len());
+        for entry in entries {
+            assert!(
+                books
+                    .matched
+                    .iter()
+                    .any(|(record, _)| entry["x_request_id"] == record.metadata.x_request_id.as_str()),
+                "{entry}"
+            );
+            assert_eq!(entry["response_text"], ringload_mock_server::answer_text(5));
+        }
+    }
+}
+
 fn faulty_every_second(fault: &str) -> MockServer {
     server(|options| options.fault = Some(format!("every:2:{fault}").parse().expect("a fault")))
 }

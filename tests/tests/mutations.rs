@@ -335,13 +335,13 @@ fn any_answer_means_the_same_however_it_is_split() {
 #[test]
 fn any_journal_is_read_or_damaged() {
     // A run's own journal is gone when it ends, so the blocks here are made of numbers: enough for headers, lengths and checksums.
-    let mut file = b"\x00ringjrn\x03".to_vec();
+    let mut file = b"\x00ringjrn\x04".to_vec();
     file.extend_from_slice(&[0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
     let payload = (0..=255u8).cycle().skip(1).take(600).collect();
     let corpus = Corpus {
         seeds: vec![file, payload, vec![1; 400], [vec![1], vec![0; 400]].concat()],
         words: vec![
-            b"ringjrn\x03",
+            b"ringjrn\x04",
             b"ringload",
             b"\x00\x00\x00\x80",
             b"\xff\xff\xff\xff",

@@ -553,12 +553,19 @@ fn a_recovery_without_room_says_so_and_can_be_repeated() {
 }
 
 #[test]
-fn raw_records_are_recovered_unless_they_would_have_to_be_masked() {
-    for secret in ["", "    api_key: a-long-secret\n"] {
+fn raw_records_and_texts_are_recovered_unless_they_would_have_to_be_masked() {
+    let (none, key) = ("", "    api_key: a-long-secret\n");
+    let (all, texts) = ("raw: true", "export_outputs_json: true");
+    for (secret, artifacts, written, told) in [
+        (none, all, [true, true], [false, false]),
+        (key, all, [false, false], [true, true]),
+        (none, texts, [false, true], [false, false]),
+        (key, texts, [false, false], [false, true]),
+    ] {
         let server = mock(|_| {});
         let text = config(&server.url(), &phase("load", "concurrency: 2, duration: 10m"));
         let text = text
-            .replace("{dir: ./results}", "{dir: ./results, raw: true}")
+            .replace("{dir: ./results}", &format!("{{dir: ./results, {artifacts}}}"))
             .replace("    type: chat\n", &format!("    type: chat\n{secret}"));
         let workplace = Workplace::new(&text);
         let program = workplace.start_profile(&[]);
@@ -568,27 +575,24 @@ fn raw_records_are_recovered_unless_they_would_have_to_be_masked() {
         });
         let ended = killed.recover(&[]).expect(0);
         let records = assert_books(&killed, &server.ledger());
-        let raw = killed.workplace.path("results/profile_export_raw.jsonl");
-        let not_written = ended.stdout.contains("raw requests and answers are not written");
-        assert_eq!(
-            (raw.exists(), not_written),
-            (secret.is_empty(), !secret.is_empty()),
-            "{}",
-            ended.stdout
-        );
-        if secret.is_empty() {
+        let [raw, outputs] =
+            ["profile_export_raw.jsonl", "outputs.json"].map(|name| killed.workplace.path("results").join(name));
+        let lost = ["raw requests and answers", "texts of answers"]
+            .map(|what| ended.stdout.contains(&format!("{what} are not written")));
+        let found = ([raw.exists(), outputs.exists()], lost);
+        assert_eq!(found, (written, told), "{artifacts}: {}", ended.stdout);
+        if raw.exists() {
             let text = fs::read_to_string(raw).expect("raw records");
             let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
             assert_eq!(text.lines().count(), records.len());
             assert_eq!(first["payload"]["model"], "mock-model");
             assert!(first["responses"][0]["packets"][0]["value"].is_string(), "{first}");
-            let outputs = json(&killed.workplace.path("results/outputs.json"));
+        }
+        if outputs.exists() {
+            let outputs = json(&outputs);
             assert_eq!(outputs["data"].as_array().map(Vec::len), Some(records.len()));
-            assert!(
-                outputs["data"][0]["response_text"].is_string(),
-                "{}",
-                outputs["data"][0]
-            );
+            let text = &outputs["data"][0]["response_text"];
+            assert!(text.is_string(), "{text}");
         }
     }
 }

@@ -21,8 +21,9 @@ fn what_is_no_journal_is_refused_by_what_it_is() {
     for (bytes, said) in [
         (&b""[..], "does not say what ran"),
         (b"ringj", "does not say what ran"),
-        (b"ringjrn\x03", "does not say what ran"),
+        (b"ringjrn\x04", "does not say what ran"),
         (b"ringload\0\0\0\0 and so on", "has version 1 of the format"),
+        (b"ringjrn\x03 and so on", "has version 3 of the format"),
         (b"ringjrn\x63 and so on", "has version 99 of the format"),
         (b"{\"metadata\": {}}", "is no journal of ringload"),
     ] {

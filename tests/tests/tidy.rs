@@ -18,7 +18,8 @@ const ROWS: &[(&str, &[&str])] = &[
     ("clock", &["sys", "units"]),
     ("http", &[]),
     ("dataset", &["units"]),
-    ("config", &["units"]),
+    // Where answers are is an expression, which is compiled where it is written so that its mistakes have a place.
+    ("config", &["http", "units"]),
     ("plan", &["config", "dataset", "id", "units", "varint"]),
     // What a request is judged by depends on the entry of the dataset that was sent.
     ("record", &["id", "plan", "units", "varint"]),

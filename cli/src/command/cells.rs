@@ -60,7 +60,10 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
     if let Some(line) = strangers_line(cells.directory(), &outcome.strangers) {
         text.push_str(&format!("warning: {line}\n"));
     }
-    text.push_str(&table.all());
+    text.push_str(&table.all(&outcome.not_needed));
+    for line in &outcome.agreement {
+        text.push_str(&format!("{line}\n"));
+    }
     text.push_str(&engine::best_lines(&outcome));
     text.push('\n');
     text.push_str(&table::render_files(cells.directory(), &outcome.files));
@@ -137,7 +140,11 @@ impl Shown<'_> {
                 self.progress.clear();
                 console::note(&format!("cooling down for {:.1} s", pause.as_secs_f64()));
             }
-            Event::Cooldown(_) => {}
+            Event::Told(line) if self.ui != Ui::None => {
+                self.progress.clear();
+                console::note(line);
+            }
+            Event::Cooldown(_) | Event::Told(_) => {}
             Event::Ended(report, outcome) => {
                 self.progress.clear();
                 let name = &self.cells.cells()[report.index].name;

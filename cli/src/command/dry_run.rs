@@ -6,7 +6,7 @@ use super::printed;
 use crate::command_args::Report;
 use crate::console;
 use crate::dry_run_text as text;
-use crate::engine::{self, Bound, Cells, HostPreview, Plan, Preview, Requests, RunError, RunOptions};
+use crate::engine::{self, Bound, Cells, ConvergenceMode, HostPreview, Plan, Preview, Requests, RunError, RunOptions};
 use crate::exit::Exit;
 use crate::number::counted;
 
@@ -110,6 +110,16 @@ fn document(
         "phases": phases,
         "ends": bound(preview.forecast.end),
         "cells": rows,
+        "convergence": cells.and_then(|cells| Some((cells.convergence()?, cells.trials()))).map(|(rule, most)| {
+            json!({
+                "metric": rule.metric,
+                "stat": (rule.mode != ConvergenceMode::Distribution).then_some(rule.stat),
+                "mode": rule.mode.as_str(),
+                "threshold": rule.threshold,
+                "min_runs": rule.min_runs,
+                "max_runs": most,
+            })
+        }),
         "dataset": {
             "conversations": plan.requests.conversations.count(),
             "requests": plan.requests.entries.len(),

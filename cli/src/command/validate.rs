@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::printed;
 use crate::command_args::Report;
 use crate::console;
+use crate::dry_run_text;
 use crate::engine::{self, Checked, Diagnostics, Outline, Overrides, Source};
 use crate::exit::Exit;
 use crate::number::counted;
@@ -53,10 +54,9 @@ fn summary(file: &Path, checked: &Checked) -> String {
     let origins: Vec<&str> = outline.targets.iter().map(|target| target.origin.as_str()).collect();
     let several = cells.map_or_else(String::new, |cells| {
         format!(
-            "; {} ({}, {} of each), the first of them {}",
-            counted(cells.cells().len() as u64, "cell"),
-            counted(cells.variations() as u64, "variation"),
-            counted(u64::from(cells.trials()), "run"),
+            "; {} ({}), the first of them {}",
+            dry_run_text::cell_count(cells),
+            dry_run_text::shape(cells),
             cells.cells()[0].name
         )
     });

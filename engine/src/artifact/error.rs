@@ -50,6 +50,14 @@ pub enum ArtifactError {
         /// The prefix found.
         prefix: String,
     },
+    /// A file of an earlier run of the same suite cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {

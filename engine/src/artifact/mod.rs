@@ -5,7 +5,7 @@
 //! profile_export_aiperf.json/csv  all profiling phases together
 //! phases/NAME/                    the same two files for one phase
 //! profile_export.jsonl            one line per request, in the order in which requests ended
-//! profile_export_raw.jsonl        the same with what was sent and answered, byte by byte; outputs.json: the texts; both only on request
+//! profile_export_raw.jsonl        the same with what was sent and answered, byte by byte; outputs.json: the texts; each only on request
 //! inputs.json                     the request bodies of the dataset
 //! *_timeslices.json/csv           figures of each slice of the run, with `artifacts.slice_duration`
 //! server_metrics_export.*         what the server said about itself; phases/NAME/server_metrics.json of one phase
@@ -33,6 +33,7 @@ mod request_headers;
 mod shared;
 mod telemetry;
 mod timeslices;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -46,12 +47,13 @@ pub use adaptive::AdaptiveFacts;
 pub use directory::{ArtifactDirectory, AtomicFile};
 pub use error::ArtifactError;
 pub use jsonl::{RecordIds, RecordLines};
-pub use raw::RawLines;
+pub use raw::{OutputEntries, RawLines};
 pub use shared::{
-    AGGREGATE, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL, cells_in, check,
-    clear, is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
+    AGGREGATE, COLLATED, COMPARISON, CONFIDENCE, PROFILE_RUNS, RUN_CONFIG, SWEEP_AGGREGATE, TOOL_VERSION, TRIAL,
+    cells_in, check, clear, is_ready, journals_below, metrics, read_metrics, unmark_ready, write_document, write_text,
 };
 pub use telemetry::TelemetryFacts;
+pub use values::read_values;
 
 use crate::id::PhaseId;
 use crate::plan::{Plan, SeedChoice};

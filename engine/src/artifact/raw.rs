@@ -34,6 +34,13 @@ pub struct RawLines {
     secrets: Secrets,
 }
 
+/// Makes entries of `outputs.json`.
+#[derive(Debug)]
+pub struct OutputEntries {
+    lines: RecordLines,
+    secrets: Secrets,
+}
+
 impl RawLines {
     /// Lines for the records of a plan.
     pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
@@ -76,8 +83,30 @@ impl RawLines {
         self.secrets.redact_from(out, start);
     }
 
-    /// Appends the entry of `outputs.json`. `text` is what was answered, raw JSON without the quotes; empty is none.
-    pub fn append_output(&self, record: &RequestRecord, ids: RecordIds<'_>, text: &[u8], out: &mut Vec<u8>) {
+    /// The body as it was sent: with the history of its session in front of the turn's own message.
+    fn push_payload(&self, record: &RequestRecord, transcript: &Transcript, out: &mut Vec<u8>) {
+        let image = &self.images.entries[record.image as usize];
+        let (before, behind) = image.body().split_at(image.message.start as usize);
+        out.extend_from_slice(before);
+        out.extend_from_slice(&transcript.history);
+        out.extend_from_slice(behind);
+    }
+}
+
+impl OutputEntries {
+    /// Entries for the records of a plan.
+    pub fn new(plan: &Plan, anchor: WallAnchor) -> Self {
+        Self {
+            lines: RecordLines::new(plan, anchor),
+            secrets: plan.secrets.clone(),
+        }
+    }
+
+    /// Appends the entry of one request. `text` is what was answered, raw JSON without the quotes; empty is none.
+    ///
+    /// # Panics
+    /// If the record belongs to a phase or a dataset entry that the plan does not have.
+    pub fn append(&self, record: &RequestRecord, ids: RecordIds<'_>, text: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         self.lines.push_output(record, ids, &OUTPUT_METRICS, out);
         push(out, r#","response_text":"#);
@@ -89,15 +118,6 @@ impl RawLines {
         out.extend_from_slice(text);
         push(out, "\"}");
         self.secrets.redact_from(out, start);
-    }
-
-    /// The body as it was sent: with the history of its session in front of the turn's own message.
-    fn push_payload(&self, record: &RequestRecord, transcript: &Transcript, out: &mut Vec<u8>) {
-        let image = &self.images.entries[record.image as usize];
-        let (before, behind) = image.body().split_at(image.message.start as usize);
-        out.extend_from_slice(before);
-        out.extend_from_slice(&transcript.history);
-        out.extend_from_slice(behind);
     }
 }
 

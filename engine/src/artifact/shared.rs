@@ -18,6 +18,8 @@ pub const TOOL_VERSION: &str = json::TOOL_VERSION;
 pub const RUN_CONFIG: &str = "run_config.json";
 /// Figures over the trials of a variation, without their endings.
 pub const CONFIDENCE: &str = "profile_export_aiperf_aggregate";
+/// Requests of all trials of a variation together, without its ending.
+pub const COLLATED: &str = "profile_export_aiperf_collated";
 /// Figures over the variations of a sweep, without their endings.
 pub const COMPARISON: &str = "profile_export_aiperf_sweep";
 
@@ -298,7 +300,7 @@ fn cell_in(directory: &Path, names: &Names) -> io::Result<Vec<PathBuf>> {
 fn aggregates_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     files_in(directory, |name| {
         let stem = name.strip_suffix(".json").or_else(|| name.strip_suffix(".csv"));
-        stem.is_some_and(|stem| stem == CONFIDENCE || stem == COMPARISON)
+        stem.is_some_and(|stem| [CONFIDENCE, COLLATED, COMPARISON].contains(&stem))
     })
 }
 

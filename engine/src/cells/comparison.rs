@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::Cells;
+use super::agreement::Agreement;
 use super::confidence::{Csv, Figure, failed_runs, figures, mode, text};
 use super::sequence::{CellEnd, CellReport};
 use crate::artifact::{self, ArtifactError, COMPARISON};
@@ -33,11 +34,12 @@ struct Row {
 }
 
 /// Compares the variations; `None` if no run succeeded.
-pub(super) fn of(cells: &Cells, reports: &[CellReport]) -> Option<Comparison> {
+pub(super) fn of(cells: &Cells, reports: &[CellReport], agreement: &Agreement<'_>) -> Option<Comparison> {
     let suite = &cells.suite;
     let names = parameter_names(cells);
     let mut rows = Vec::new();
     let mut figures_of_rows = Vec::new();
+    let mut rows_of = Vec::new();
     for (index, variation) in suite.variations.iter().enumerate() {
         let good: Vec<&CellReport> = reports
             .iter()
@@ -67,6 +69,7 @@ pub(super) fn of(cells: &Cells, reports: &[CellReport]) -> Option<Comparison> {
             latency: None,
         });
         figures_of_rows.push(figures);
+        rows_of.push(index);
     }
     if rows.is_empty() {
         return None;
@@ -88,6 +91,15 @@ pub(super) fn of(cells: &Cells, reports: &[CellReport]) -> Option<Comparison> {
         names,
     };
     comparison.document = comparison.document(cells, reports);
+    if cells.suite.multi_run.convergence.is_some() {
+        let found: Vec<Value> = rows_of
+            .iter()
+            .zip(&comparison.rows)
+            .map(|(&index, row)| json!({ "parameters": row.parameters, "convergence": agreement.to_json(index) }))
+            .collect();
+        let additions = json!({ "per_combination": found });
+        comparison.document.insert("ringload".into(), additions);
+    }
     Some(comparison)
 }
 

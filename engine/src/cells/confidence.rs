@@ -6,6 +6,7 @@ use csv::{Terminator, WriterBuilder};
 use serde_json::{Map, Value, json};
 
 use super::Cells;
+use super::agreement::Agreement;
 use super::sequence::{CellEnd, CellReport};
 use super::statistics::Spread;
 use crate::artifact::{self, ArtifactError, CONFIDENCE, TOOL_VERSION};
@@ -50,7 +51,11 @@ pub(super) fn figures(runs: &[&CellReport], confidence: f64) -> Vec<Figure> {
 }
 
 /// Writes the aggregate of every variation of which a run succeeded.
-pub(super) fn write(cells: &Cells, reports: &[CellReport]) -> Vec<Result<PathBuf, ArtifactError>> {
+pub(super) fn write(
+    cells: &Cells,
+    reports: &[CellReport],
+    agreement: &Agreement<'_>,
+) -> Vec<Result<PathBuf, ArtifactError>> {
     let mut written = Vec::new();
     for (index, variation) in cells.suite.variations.iter().enumerate() {
         let of_variation = |report: &&CellReport| cells.cells()[report.index].variation == index;
@@ -66,12 +71,15 @@ pub(super) fn write(cells: &Cells, reports: &[CellReport]) -> Vec<Result<PathBuf
         let figures = figures(&good, cells.suite.multi_run.confidence_level);
         let metadata = metadata(cells, index, &runs, &good);
         let directory = cells.layout.aggregate(cells.directory(), &variation.directory);
-        let document = json!({
+        let mut document = json!({
             "schema_version": "1.0",
             "aiperf_version": TOOL_VERSION,
             "metadata": metadata,
             "metrics": figures.iter().map(|figure| (figure.name.clone(), entry(figure))).collect::<Map<String, Value>>(),
         });
+        if let Some(found) = agreement.to_json(index) {
+            document["ringload"] = json!({ "convergence": found });
+        }
         written.push(artifact::write_document(
             &directory.join(format!("{CONFIDENCE}.json")),
             &document,

@@ -31,6 +31,10 @@ const WORKFLOWS: &[(&str, &str)] = &[
     ("warmup at a rate", "--warmup-duration 2 --warmup-request-rate 5"),
     ("sweep", "--concurrency 1,2"),
     ("trials", "--num-profile-runs 2"),
+    (
+        "trials that converge",
+        "--num-profile-runs 3 --convergence-metric request_latency",
+    ),
     ("sweep of trials", "--concurrency 1,2 --num-profile-runs 2"),
 ];
 
@@ -74,9 +78,11 @@ const VALUES: &[(&str, &str)] = &[
     ("failed-request-threshold", "0.5"),
     ("confidence-level", "0.9"),
     ("convergence-metric", "request_latency"),
-    ("convergence-stat", "avg"),
-    ("convergence-mode", "ci"),
+    ("convergence-stat", "p99"),
+    ("convergence-mode", "cv"),
+    ("convergence-threshold", "0.2"),
     ("sweep-type", "zip"),
+    ("variant", "a:isl=5 b:osl=6"),
     ("parameter-sweep-mode", "independent"),
     ("warmup-arrival-pattern", "constant"),
     ("num-profile-runs", "3"),

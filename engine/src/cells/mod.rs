@@ -8,8 +8,11 @@
 //!
 //! A cell that fails is recorded, and the others run. What finished before an interrupt is aggregated and can be resumed from.
 
+mod agreement;
+mod collated;
 mod comparison;
 mod confidence;
+mod convergence;
 mod layout;
 mod record;
 mod resume;
@@ -21,7 +24,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use crate::artifact::ArtifactError;
-use crate::config::{Config, Diagnostics, PhaseKind, Suite, Variation};
+use crate::config::{Config, Convergence, Diagnostics, PhaseKind, Suite, Variation};
 use crate::plan::{self, BuildOptions, CellIdentity, Outline, Plan};
 use crate::units::Nanos;
 use layout::Layout;
@@ -178,6 +181,11 @@ impl Cells {
         self.suite.multi_run.num_runs
     }
 
+    /// When a variation runs no more, before it has run that often; `None` runs it that often.
+    pub fn convergence(&self) -> Option<&Convergence> {
+        self.suite.multi_run.convergence.as_ref()
+    }
+
     /// How many variations there are.
     pub fn variations(&self) -> usize {
         self.suite.variations.len()
@@ -274,7 +282,11 @@ fn options_of(options: &BuildOptions, cell: &Cell, seed: Option<u64>) -> BuildOp
 }
 
 fn name(suite: &Suite, variation: &Variation, trial: u32) -> String {
-    let run = format!("run {} of {}", trial + 1, suite.multi_run.num_runs);
+    let most = match suite.multi_run.convergence {
+        Some(_) => "at most ",
+        None => "",
+    };
+    let run = format!("run {} of {most}{}", trial + 1, suite.multi_run.num_runs);
     match (suite.sweep.is_some(), suite.multi_run.num_runs > 1) {
         (true, true) => format!("{} ({run})", variation.label),
         (true, false) => variation.label.clone(),

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::agreement::Agreement;
 use super::resume::{Earlier, ResumeError, look};
-use super::{Cell, Cells, comparison, confidence, record};
+use super::{Cell, Cells, collated, comparison, confidence, record};
 use crate::artifact::{self, ArtifactError};
 use crate::interrupt::Interrupt;
 use crate::run::{self, LiveSnapshot, RunError, RunOptions, RunOutcome};
@@ -35,6 +36,8 @@ pub enum Event<'a> {
     Ended(&'a CellReport, Option<&'a RunOutcome>),
     /// A pause before the next cell.
     Cooldown(Duration),
+    /// What is to be said about the agreement of trials: one line.
+    Told(&'a str),
 }
 
 /// How a cell ended.
@@ -70,6 +73,10 @@ pub struct CellsOutcome {
     pub reports: Vec<CellReport>,
     /// Aggregates that were written.
     pub files: Vec<PathBuf>,
+    /// Positions of cells that did not run because the trials before them agreed.
+    pub not_needed: Vec<usize>,
+    /// What came of the comparison of trials, a line each.
+    pub agreement: Vec<String>,
     /// The signal that ended the suite early.
     pub interrupted: Option<i32>,
     /// Why the suite as a whole failed, in one line; `None`: it did not.
@@ -142,17 +149,29 @@ pub fn run(
         cells,
         options,
         reports: Vec::new(),
+        not_needed: Vec::new(),
+        agreement: Agreement::of(cells),
         previous: None,
     };
     let interrupted = sequence.run(&earlier, watch)?;
-    let strangers = if options.resume { strangers(cells)? } else { Vec::new() };
-    Ok(conclude(cells, sequence.reports, interrupted, strangers))
+    let strangers = if options.resume {
+        strangers(cells, &sequence)?
+    } else {
+        Vec::new()
+    };
+    Ok(conclude(sequence, interrupted, strangers))
 }
 
-/// Directories of cells that are none of this suite.
-fn strangers(cells: &Cells) -> Result<Vec<PathBuf>, ArtifactError> {
+/// Directories of cells that are none of this suite, or trials after those that agreed.
+fn strangers(cells: &Cells, sequence: &Sequence<'_>) -> Result<Vec<PathBuf>, ArtifactError> {
     let mut found = artifact::cells_in(cells.directory(), cells.prefix())?;
-    found.retain(|directory| cells.cells().iter().all(|cell| cell.directory != *directory));
+    let is_ours = |cell: &Cell| !sequence.agreement.is_beyond(cell);
+    found.retain(|directory| {
+        cells
+            .cells()
+            .iter()
+            .all(|cell| cell.directory != *directory || !is_ours(cell))
+    });
     Ok(found)
 }
 
@@ -160,6 +179,8 @@ struct Sequence<'a> {
     cells: &'a Cells,
     options: &'a CellsOptions,
     reports: Vec<CellReport>,
+    not_needed: Vec<usize>,
+    agreement: Agreement<'a>,
     /// The cell that ran last in this process.
     previous: Option<usize>,
 }
@@ -168,8 +189,22 @@ impl Sequence<'_> {
     /// Returns the signal that ended it early.
     fn run(&mut self, earlier: &[Earlier], watch: &mut dyn FnMut(Event<'_>)) -> Result<Option<i32>, CellsError> {
         let interrupt = &self.options.run.interrupt;
-        for (index, cell) in self.cells.cells().iter().enumerate() {
-            if let Some(report) = self.kept(index, cell, earlier[index]) {
+        let cells = self.cells.cells();
+        let mut kept: Vec<Option<CellReport>> = cells
+            .iter()
+            .enumerate()
+            .map(|(index, cell)| self.kept(index, cell, earlier[index]))
+            .collect();
+        // What earlier attempts ran decides as it did then, before any trial that failed runs again.
+        for report in kept.iter().flatten() {
+            self.agreement.take(report, &mut |line| watch(Event::Told(line)));
+        }
+        for (index, cell) in cells.iter().enumerate() {
+            if self.agreement.is_over(cell) && (kept[index].is_none() || self.agreement.is_beyond(cell)) {
+                self.not_needed.push(index);
+                continue;
+            }
+            if let Some(report) = kept[index].take() {
                 watch(Event::Ended(&report, None));
                 self.reports.push(report);
                 continue;
@@ -190,6 +225,9 @@ impl Sequence<'_> {
                 CellEnd::Interrupted(signal) => Some(signal),
                 _ => interrupt.signal(),
             };
+            if !matches!(report.end, CellEnd::Interrupted(_)) {
+                self.agreement.take(&report, &mut |line| watch(Event::Told(line)));
+            }
             self.reports.push(report);
             if signal.is_some() {
                 return Ok(signal);
@@ -325,12 +363,14 @@ fn wait(pause: Duration, interrupt: &Interrupt) {
 /// Successful cells that make a suite of several a success.
 const ENOUGH: usize = 2;
 
-fn conclude(
-    cells: &Cells,
-    reports: Vec<CellReport>,
-    interrupted: Option<i32>,
-    strangers: Vec<PathBuf>,
-) -> CellsOutcome {
+fn conclude(sequence: Sequence<'_>, interrupted: Option<i32>, strangers: Vec<PathBuf>) -> CellsOutcome {
+    let Sequence {
+        cells,
+        reports,
+        not_needed,
+        agreement,
+        ..
+    } = sequence;
     let mut files = Vec::new();
     let mut problems = Vec::new();
     let mut note = |written: Vec<Result<PathBuf, ArtifactError>>| {
@@ -341,21 +381,24 @@ fn conclude(
             }
         }
     };
-    note(confidence::write(cells, &reports));
+    note(confidence::write(cells, &reports, &agreement));
+    note(collated::write(cells, &reports));
     let comparison = cells
         .suite
         .sweep
         .is_some()
-        .then(|| comparison::of(cells, &reports))
+        .then(|| comparison::of(cells, &reports, &agreement))
         .flatten();
     if let Some(comparison) = &comparison {
         note(comparison.write(cells));
     }
-    let shortage = Shortage::of(cells, &reports);
+    let shortage = Shortage::of(cells, &reports, cells.cells().len() - not_needed.len());
     let reasons: Vec<String> = shortage.failure.into_iter().chain(problems).collect();
     CellsOutcome {
         reports,
         files,
+        not_needed,
+        agreement: agreement.into_lines(),
         interrupted,
         failure: (!reasons.is_empty()).then(|| reasons.join("; ")),
         threshold_missed: shortage.threshold_missed,
@@ -372,8 +415,8 @@ struct Shortage {
 }
 
 impl Shortage {
-    fn of(cells: &Cells, reports: &[CellReport]) -> Self {
-        let total = cells.cells().len();
+    /// `total` is how many cells were due.
+    fn of(cells: &Cells, reports: &[CellReport], total: usize) -> Self {
         let succeeded = reports.iter().filter(|report| report.end == CellEnd::Succeeded).count();
         let told = |report: &CellReport, reason: &str| {
             let (name, total) = (&cells.cells()[report.index].name, counted(total, "cell"));

@@ -175,7 +175,7 @@ fn one(field: &Field<'_>, needs_name: bool, endpoint: Option<EndpointType>) -> O
     let batch = prompts.as_ref().and_then(|prompts| prompts.field("batch_size"));
     let batch_size = batch.as_ref().and_then(|field| field.integer(1, MAX_BATCH.into()));
     if let (Some(batch), Some(endpoint), Some(2..)) = (batch, endpoint, batch_size)
-        && endpoint.ranks()
+        && (endpoint.ranks() || (endpoint == EndpointType::Template && section.field("rankings").is_some()))
     {
         batch.report(format!(
             "requests to an endpoint of type {} have one query; remove it, and set `rankings.passages` for more passages",
@@ -250,7 +250,7 @@ fn suits(
     rankings: Option<&Rankings>,
 ) {
     let kind = endpoint.as_str();
-    if !endpoint.carries_history() && turns.is_some_and(Length::may_exceed_one) {
+    if !endpoint.takes_turns() && turns.is_some_and(Length::may_exceed_one) {
         section.report(
             "turns",
             format!(
@@ -259,23 +259,36 @@ fn suits(
             ),
         );
     }
-    if !endpoint.ranks() && rankings.is_some() {
+    // A template can say queries and passages, and everything else too.
+    let may_rank = endpoint.ranks() || endpoint == EndpointType::Template;
+    if !may_rank && rankings.is_some() {
         section.report(
             "rankings",
             format!(
                 "queries and passages have no meaning for an endpoint of type {kind}; remove it, or use one of the types cohere_rankings, \
-                 hf_tei_rankings, nim_rankings"
+                 hf_tei_rankings, nim_rankings, template"
             ),
         );
     }
-    if endpoint.ranks() && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
+    if may_rank && has_isl && rankings.is_some_and(|rankings| rankings.query_tokens.is_some()) {
         section.report(
             "rankings",
             "`query_tokens` and `isl` say the same: the length of the query; keep one",
         );
     }
+    // Of a template it is the dataset that says whether its requests are queries.
+    let ranks = endpoint.ranks() || (may_rank && rankings.is_some());
+    if ranks
+        && endpoint.makes_tokens()
+        && (section.field("osl").is_some() || prompts.is_some_and(|prompts| prompts.field("osl").is_some()))
+    {
+        section.report(
+            "rankings",
+            "queries with passages have no output length, and `osl` asks for one; keep one of the two, or write a number in the template",
+        );
+    }
     for key in ["sequence_distribution", "random_range_ratio"] {
-        if let Some(prompts) = prompts.filter(|prompts| endpoint.ranks() && prompts.field(key).is_some()) {
+        if let Some(prompts) = prompts.filter(|prompts| ranks && prompts.field(key).is_some()) {
             prompts.report(
                 key,
                 format!(

@@ -8,7 +8,7 @@ use super::diagnostic::{Sink, quote, visible};
 use super::scalar::{self, Fault, Number};
 use super::schema::{Schema, nearest, snake_case};
 use super::secret::{REDACTED, is_secret_path, redact_refused};
-use super::tree::{Entry, Node, Position, Scalar, Style, Value};
+use super::tree::{Entry, Node, Position, Scalar, Value};
 
 /// A value of the file with its name.
 #[derive(Clone)]
@@ -363,7 +363,7 @@ impl<'t> Field<'t> {
 
     /// Whether the value is unquoted text, so that `true` means the boolean.
     pub(super) fn is_unquoted(&self) -> bool {
-        self.node.scalar().is_some_and(|scalar| scalar.style != Style::Quoted)
+        self.node.scalar().is_some_and(|scalar| !scalar.style.is_text())
     }
 }
 

@@ -7,6 +7,7 @@ use super::endpoint_type::EndpointType;
 use super::free::json;
 use super::headers;
 use super::hooks::{self, ResetKvCache, ServerProfiler};
+use super::payload::{self, PayloadTemplate};
 use super::readiness::{self, WaitForModel};
 use super::schema::ENDPOINT;
 use super::tree::Position;
@@ -37,6 +38,8 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// Keys merged into every request body.
     pub extra: Map<String, Json>,
+    /// What bodies are made of, with type template alone.
+    pub template: Option<PayloadTemplate>,
     /// Name that replaces `X-Correlation-ID`.
     pub session_header: Option<String>,
     /// `max_tokens` instead of `max_completion_tokens`.
@@ -93,7 +96,7 @@ impl ConnectionReuse {
 const MAX_URLS: usize = 64;
 
 /// The other APIs of the format.
-const REFUSED_TYPES: [&str; 11] = [
+const REFUSED_TYPES: [&str; 10] = [
     "audio_transcription",
     "chat_embeddings",
     "huggingface_generate",
@@ -104,7 +107,6 @@ const REFUSED_TYPES: [&str; 11] = [
     "nim_embeddings",
     "solido_rag",
     "raw",
-    "template",
 ];
 
 pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
@@ -114,11 +116,19 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
     let kind = written_kind
         .as_ref()
         .and_then(|field| field.word(&EndpointType::ALL.map(|kind| (kind.as_str(), kind)), &REFUSED_TYPES));
+    let template = section.field("template");
+    // The section says the type as well as the word.
+    let kind = match &written_kind {
+        Some(_) => kind,
+        None => template.as_ref().map(|_| EndpointType::Template),
+    };
     // Of a type that could not be read nothing is known that other keys could contradict.
     let known_kind = match &written_kind {
         Some(_) => kind,
-        None => Some(EndpointType::default()),
+        None => Some(kind.unwrap_or_default()),
     };
+    check_template(written_kind.as_ref(), known_kind, template.as_ref());
+    let template = template.and_then(|field| payload::decode(&field));
     let streaming = section
         .field("streaming")
         .and_then(|field| field.boolean())
@@ -127,6 +137,9 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         .field("extra")
         .and_then(|field| extra(&field, streaming.unwrap_or(false)))
         .unwrap_or_default();
+    if known_kind == Some(EndpointType::Template) {
+        payload::check_extra(&section, &extra);
+    }
     let api_key = section.field("api_key").and_then(|field| api_key(&field));
     let session_header = section
         .field("session_header")
@@ -188,6 +201,7 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         transport_http: transport.is_some(),
         headers,
         extra,
+        template,
         session_header,
         use_legacy_max_tokens,
         use_server_token_count,
@@ -196,6 +210,26 @@ pub(super) fn decode(field: &Field<'_>) -> Option<Endpoint> {
         reset_kv_cache,
         server_profiler,
     })
+}
+
+/// Reports a type and a section that do not belong together.
+fn check_template(written: Option<&Field<'_>>, kind: Option<EndpointType>, template: Option<&Field<'_>>) {
+    match (kind, template) {
+        (Some(EndpointType::Template), None) => {
+            if let Some(field) = written {
+                field.report(
+                    "type template has no body of its own; write it, as in template: {body: '{\"prompt\": {{ text|tojson }}}'}",
+                );
+            }
+        }
+        (Some(other), Some(field)) if other != EndpointType::Template => {
+            field.report(format!(
+                "bodies of type {} are made by that type; remove this section, or set type: template",
+                other.as_str()
+            ));
+        }
+        _ => {}
+    }
 }
 
 /// Whether a wish for streams can be granted; says so if not. A type with a mistake may be one that has them.

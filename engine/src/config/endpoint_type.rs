@@ -20,11 +20,13 @@ pub enum EndpointType {
     HfTeiRankings,
     /// Ranks of passages, as NVIDIA NIM has them.
     NimRankings,
+    /// An API that only its user knows: `endpoint.template` says what is sent.
+    Template,
 }
 
 impl EndpointType {
     /// All of them, in the order in which messages name them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Chat,
         Self::Completions,
         Self::Responses,
@@ -33,6 +35,7 @@ impl EndpointType {
         Self::CohereRankings,
         Self::HfTeiRankings,
         Self::NimRankings,
+        Self::Template,
     ];
 
     /// The word in configs and artifacts.
@@ -46,10 +49,11 @@ impl EndpointType {
             Self::CohereRankings => "cohere_rankings",
             Self::HfTeiRankings => "hf_tei_rankings",
             Self::NimRankings => "nim_rankings",
+            Self::Template => "template",
         }
     }
 
-    /// Where requests go, unless `endpoint.path` says something else.
+    /// Where requests go, unless `endpoint.path` says something else. Empty: to the URL as it is.
     pub fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
@@ -60,13 +64,14 @@ impl EndpointType {
             Self::CohereRankings => "/v2/rerank",
             Self::HfTeiRankings => "/rerank",
             Self::NimRankings => "/v1/ranking",
+            Self::Template => "",
         }
     }
 
     /// Whether answers are made of tokens, one after the other, and can be streamed.
     pub fn makes_tokens(self) -> bool {
         match self {
-            Self::Chat | Self::Completions | Self::Responses | Self::Messages => true,
+            Self::Chat | Self::Completions | Self::Responses | Self::Messages | Self::Template => true,
             Self::Embeddings | Self::CohereRankings | Self::HfTeiRankings | Self::NimRankings => false,
         }
     }
@@ -79,6 +84,11 @@ impl EndpointType {
     /// Whether a request can carry what was said before.
     pub fn carries_history(self) -> bool {
         matches!(self, Self::Chat | Self::Responses | Self::Messages)
+    }
+
+    /// Whether conversations may have several turns: their history goes along, or a template says what is new, and the server knows the rest.
+    pub fn takes_turns(self) -> bool {
+        self.carries_history() || self == Self::Template
     }
 
     /// Whether a request is a query with passages to rank.

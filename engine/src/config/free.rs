@@ -4,7 +4,7 @@ use serde_json::{Map, Number as JsonNumber, Value as Json};
 
 use super::decode::Field;
 use super::scalar::{self, Fault, Number};
-use super::tree::{Scalar, Style, Value};
+use super::tree::{Scalar, Value};
 
 /// The value as JSON. `None` after reporting everything in it that has no JSON form.
 pub(super) fn json(field: &Field<'_>) -> Option<Json> {
@@ -34,7 +34,7 @@ pub(super) fn json(field: &Field<'_>) -> Option<Json> {
 
 fn plain(scalar: &Scalar) -> Result<Json, String> {
     let text = scalar.text.as_str();
-    if scalar.style == Style::Quoted {
+    if scalar.style.is_text() {
         return Ok(Json::String(text.to_owned()));
     }
     if let Some(value) = scalar::boolean(text) {

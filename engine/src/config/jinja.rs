@@ -12,7 +12,7 @@ use super::schema::nearest;
 /// Most steps of one template, so that a loop ends. The language charges operations by the size of what they make.
 const FUEL: u64 = 100_000;
 /// Names that the language itself gives.
-const GLOBALS: [&str; 4] = ["range", "dict", "namespace", "debug"];
+pub(super) const GLOBALS: [&str; 4] = ["range", "dict", "namespace", "debug"];
 
 /// The language with its bounds.
 pub(super) struct Language(Environment<'static>);
@@ -79,11 +79,7 @@ impl Language {
     /// A name without a value, an operation that cannot be done, or a bound.
     pub(super) fn fill(&self, template: &str, names: &Names, limit: usize) -> Result<String, Fault> {
         let parsed = self.0.template_from_str(template).map_err(|error| fault(&error))?;
-        let mut text = Bounded {
-            bytes: Vec::new(),
-            limit,
-            is_full: false,
-        };
+        let mut text = Bounded::new(limit);
         let result = parsed.render_captured_to(names.value.clone(), &mut text);
         if text.is_full {
             return Err(Fault {
@@ -92,7 +88,7 @@ impl Language {
             });
         }
         match result {
-            Ok(_) => Ok(String::from_utf8_lossy(&text.bytes).into_owned()),
+            Ok(_) => Ok(text.into_text()),
             Err(error) if error.kind() == ErrorKind::OutOfFuel => Err(Fault {
                 reason: format!("it takes more than {FUEL} steps"),
                 offset: None,
@@ -119,7 +115,7 @@ impl Language {
 }
 
 /// Where a template uses a name first.
-fn offset_of(template: &str, name: &str) -> Option<usize> {
+pub(super) fn offset_of(template: &str, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     let is_whole = |at: usize| {
         let before = template[..at].chars().next_back();
@@ -129,7 +125,7 @@ fn offset_of(template: &str, name: &str) -> Option<usize> {
     template.match_indices(name).map(|(at, _)| at).find(|&at| is_whole(at))
 }
 
-fn fault(error: &Error) -> Fault {
+pub(super) fn fault(error: &Error) -> Fault {
     let reason = match error.detail() {
         Some(detail) => format!("{}: {}", error.kind(), visible(detail)),
         None => error.kind().to_string(),
@@ -141,10 +137,29 @@ fn fault(error: &Error) -> Fault {
 }
 
 /// A sink that takes no more than it may: what a template makes is known only once it is made.
-struct Bounded {
+pub(super) struct Bounded {
     bytes: Vec<u8>,
     limit: usize,
     is_full: bool,
+}
+
+impl Bounded {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+            is_full: false,
+        }
+    }
+
+    /// Whether it was given more.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    pub(super) fn into_text(self) -> String {
+        String::from_utf8(self.bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
 }
 
 impl io::Write for Bounded {

@@ -1,7 +1,29 @@
 //! `multi_run`: how often every variation runs, and what differs between its trials.
 
+use super::convergence::{self, Convergence};
 use super::decode::{Bounds, Field, Section};
-use super::schema::{FAILURE_POLICY, MULTI_RUN};
+use super::schema::Schema;
+
+pub(super) static MULTI_RUN: Schema = Schema {
+    place: "multi_run",
+    keys: &[
+        "num_runs",
+        "cooldown_seconds",
+        "confidence_level",
+        "set_consistent_seed",
+        "vary_seed_per_trial",
+        "disable_warmup_after_first",
+        "convergence",
+        "failure_policy",
+    ],
+    refused: &[],
+};
+
+pub(super) static FAILURE_POLICY: Schema = Schema {
+    place: "sweep.failure_policy",
+    keys: &["on_child_failure", "max_failures"],
+    refused: &[],
+};
 
 /// Most trials of a variation.
 const MAX_RUNS: i128 = 10;
@@ -23,6 +45,8 @@ pub struct MultiRun {
     pub vary_seed_per_trial: bool,
     /// Whether trials after the first leave their warmup phases out.
     pub disable_warmup_after_first: bool,
+    /// When trials agree, so that no more of them run; `None` runs them all.
+    pub convergence: Option<Convergence>,
 }
 
 impl Default for MultiRun {
@@ -34,6 +58,7 @@ impl Default for MultiRun {
             set_consistent_seed: true,
             vary_seed_per_trial: false,
             disable_warmup_after_first: true,
+            convergence: None,
         }
     }
 }
@@ -62,11 +87,17 @@ pub(super) fn decode(envelope: &Section<'_>) -> (MultiRun, Option<FailurePolicy>
         }
         Some(level)
     });
+    let num_runs = match section.field("num_runs") {
+        Some(field) => field.integer(1, MAX_RUNS),
+        None => Some(defaults.num_runs),
+    };
+    // Next to a number that cannot be read nothing is said about how it relates to this.
+    let most = num_runs.unwrap_or(MAX_RUNS as u32);
     let runs = MultiRun {
-        num_runs: section
-            .field("num_runs")
-            .and_then(|field| field.integer(1, MAX_RUNS))
-            .unwrap_or(defaults.num_runs),
+        num_runs: num_runs.unwrap_or(defaults.num_runs),
+        convergence: section
+            .field("convergence")
+            .and_then(|field| convergence::decode(&field, most)),
         cooldown_s: cooldown(&section),
         confidence_level: confidence.unwrap_or(defaults.confidence_level),
         set_consistent_seed: flag("set_consistent_seed", defaults.set_consistent_seed),

@@ -22,6 +22,8 @@ pub struct Artifacts {
     pub slice_at: Option<Position>,
     /// Whether requests and answers are written byte by byte.
     pub raw: Option<bool>,
+    /// Whether the texts of answers are written; as `raw` if not.
+    pub export_outputs_json: Option<bool>,
     /// Whether records say how their requests went over the wire.
     pub trace: Option<bool>,
 }
@@ -61,6 +63,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         wanted
     };
     let raw = kept_with_records("raw", "requests and answers");
+    let export_outputs_json = kept_with_records("export_outputs_json", "texts of answers");
     let trace = kept_with_records("trace", "traces of requests");
     let slice = section.field("slice_duration");
     Artifacts {
@@ -71,6 +74,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         summary: section.field("summary").and_then(|field| formats(&field, "json")),
         records,
         raw,
+        export_outputs_json,
         trace,
         slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
         slice_at: slice.map(|field| field.node.start),

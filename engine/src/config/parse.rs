@@ -191,9 +191,13 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let style = match style {
                     ScalarStyle::Plain => Style::Plain,
+                    ScalarStyle::Literal => Style::Block,
                     _ => Style::Quoted,
                 };
-                let style = check_tag(tag.as_deref(), "str")?.map_or(style, |()| Style::Quoted);
+                let style = check_tag(tag.as_deref(), "str")?.map_or(style, |()| match style {
+                    Style::Block => Style::Block,
+                    _ => Style::Quoted,
+                });
                 let value = self.scalar(text.into_owned(), style, position(span.start));
                 let node = Node::new(position(span.start), position(span.end), value);
                 let bytes = node.bytes;

@@ -80,7 +80,9 @@ pub(super) fn decode(
 /// Reports what requests of this type have no place for.
 fn suits(dataset: &Section<'_>, endpoint: EndpointType, has_pool: bool, has_messages: bool) {
     let kind = endpoint.as_str();
-    if endpoint.ranks() && has_pool {
+    // Of a template it is the dataset that says whether its requests are queries.
+    let ranks = endpoint.ranks() || (endpoint == EndpointType::Template && dataset.field("rankings").is_some());
+    if ranks && has_pool {
         dataset.report(
             "prefix_prompts",
             format!(

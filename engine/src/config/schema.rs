@@ -2,7 +2,10 @@
 //!
 //! One table serves three purposes: unknown keys, the suggestion of the nearest key, and "this key belongs elsewhere".
 
+pub(super) use super::convergence::CONVERGENCE;
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
+pub(super) use super::multi_run::{FAILURE_POLICY, MULTI_RUN};
+pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
@@ -71,26 +74,6 @@ pub(super) static SCENARIO: Schema = Schema {
     refused: &[],
 };
 
-pub(super) static FAILURE_POLICY: Schema = Schema {
-    place: "sweep.failure_policy",
-    keys: &["on_child_failure", "max_failures"],
-    refused: &[],
-};
-
-pub(super) static MULTI_RUN: Schema = Schema {
-    place: "multi_run",
-    keys: &[
-        "num_runs",
-        "cooldown_seconds",
-        "confidence_level",
-        "set_consistent_seed",
-        "vary_seed_per_trial",
-        "disable_warmup_after_first",
-        "failure_policy",
-    ],
-    refused: &[refused("convergence", NEVER)],
-};
-
 pub(super) static BENCHMARK: Schema = Schema {
     place: "benchmark",
     keys: &[
@@ -152,6 +135,7 @@ pub(super) static ENDPOINT: Schema = Schema {
         "connection_reuse",
         "headers",
         "extra",
+        "template",
         "session_header",
         "use_legacy_max_tokens",
         "use_server_token_count",
@@ -164,7 +148,6 @@ pub(super) static ENDPOINT: Schema = Schema {
     ],
     refused: &[
         refused("per_chunk_usage", OFF),
-        refused("template", NEVER),
         refused("request_content_type", &["application/json"]),
         refused("download_video_content", OFF),
         refused("uuid_and_strip", OFF),
@@ -399,13 +382,21 @@ pub(super) static SLA: Schema = Schema {
 
 pub(super) static ARTIFACTS: Schema = Schema {
     place: "benchmark.artifacts",
-    keys: &["dir", "prefix", "summary", "records", "raw", "trace", "slice_duration"],
+    keys: &[
+        "dir",
+        "prefix",
+        "summary",
+        "records",
+        "raw",
+        "export_outputs_json",
+        "trace",
+        "slice_duration",
+    ],
     refused: &[
         refused("show_trace_timing", OFF),
         refused("user_files", EMPTY),
         refused("auto_plot", OFF),
         refused("plot_required", OFF),
-        refused("export_outputs_json", OFF),
     ],
 };
 
@@ -444,12 +435,13 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 25] = [
+static ALL: [&Schema; 26] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
     &FAILURE_POLICY,
     &MULTI_RUN,
+    &CONVERGENCE,
     &BENCHMARK,
     &MODELS,
     &ENDPOINT,

@@ -66,6 +66,37 @@ fn is_near_credential(key: &str) -> bool {
     nearest(&snake_case(key), ["api_key", "authorization"]).is_some()
 }
 
+/// Where in the template of a JSON text the values of credentials are, in bytes: texts behind a name in quotes, unless they are templates themselves.
+pub(super) fn credentials_in_template(text: &str) -> Vec<std::ops::Range<usize>> {
+    // From quote to quote: what is between two of them is a name if a colon comes next.
+    let mut quotes = Vec::new();
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !is_escaped => quotes.push(at),
+            _ => {}
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    let quoted = |pair: &[usize]| pair[0] + 1..pair[1];
+    let windows = quotes
+        .windows(4)
+        .filter(|four| text[four[1] + 1..four[2]].trim() == ":" && is_credential_name(&text[quoted(&four[..2])]));
+    let values = windows.map(|four| quoted(&four[2..]));
+    values
+        .filter(|value| !value.is_empty() && !text[value.clone()].contains("{{"))
+        .collect()
+}
+
+/// The template of a JSON text without the credentials that stand in it.
+pub(crate) fn masked_template(text: &str) -> String {
+    let mut shown = text.to_owned();
+    for value in credentials_in_template(text).into_iter().rev() {
+        shown.replace_range(value, REDACTED);
+    }
+    shown
+}
+
 /// A value without what its keys tell to be a credential.
 pub(crate) fn masked(value: Json) -> Json {
     match value {

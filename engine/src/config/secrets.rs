@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::secret::{REDACTED, is_credential_header, is_credential_name, is_secret_url};
-use super::tree::{Node, Style, Value};
+use super::secret::{REDACTED, credentials_in_template, is_credential_header, is_credential_name, is_secret_url};
+use super::tree::{Node, Value};
 use super::url::percent_decode;
 use super::{base64::base64, scalar};
 
@@ -40,6 +40,13 @@ impl Secrets {
     /// These and those of another tree.
     pub(super) fn and(&self, root: &Node) -> Self {
         Self::of(root, self.values.iter().cloned())
+    }
+
+    /// These and those that stand in the template of a body.
+    pub(super) fn and_of_template(&self, text: &str) -> Self {
+        let mut found = Found(self.values.iter().cloned().collect());
+        found.template(text);
+        found.finish()
     }
 
     /// These and others.
@@ -161,7 +168,7 @@ impl Found {
         match &node.value {
             Value::Scalar(_) if node.is_null() => {}
             Value::Scalar(scalar) => {
-                let means_itself = scalar.style == Style::Quoted
+                let means_itself = scalar.style.is_text()
                     || (scalar::boolean(&scalar.text).is_none() && scalar::number(&scalar.text).is_err());
                 if place == Place::Credential && means_itself {
                     self.credential(&scalar.text);
@@ -193,9 +200,18 @@ impl Found {
                         // A list of mappings of headers, in a sweep.
                         (false, false) => Place::Anywhere,
                     };
+                    if let ("body" | "payload_template", Some(scalar)) = (entry.key.as_str(), entry.value.scalar()) {
+                        self.template(&scalar.text);
+                    }
                     self.collect(&entry.value, below);
                 }
             }
+        }
+    }
+
+    fn template(&mut self, text: &str) {
+        for value in credentials_in_template(text) {
+            self.credential(&text[value]);
         }
     }
 
@@ -265,6 +281,7 @@ mod tests {
         let secrets = secrets(
             "endpoint: {api_key: k-111111, url: \"http://joe:p-222222@h/?key=q-333333\", headers: {Cookie: \"a=c-444444; b=c-555555\", \
              Authorization: Bearer b-666666, Accept: application/json, X-Key: x-777777}, extra: {a: [{auth_token: t-888888}], max_token: 1000000}}\n\
+             template: {body: '{\"api_key\": \"y-121212\", \"auth_token\" : \"v-131313\", \"max_tokens\": \"harmless\", \"token\": \"{{ text }}\", \"p\": {{ text|tojson }}}'}\n\
              sweep: {parameters: {endpoint.headers.X-Key: [s-999999], endpoint.headers: [{Cookie: d-000000}]}}\n",
         );
         for value in [
@@ -279,10 +296,12 @@ mod tests {
             "s-999999",
             "d-000000",
             "am9lOnAtMjIyMjIy",
+            "y-121212",
+            "v-131313",
         ] {
             assert_eq!(secrets.redact(&format!("<{value}>")), "<<redacted>>", "{value}");
         }
-        for harmless in ["joe", "application/json", "Bearer", "1000000"] {
+        for harmless in ["{{ text }}", "harmless", "joe", "application/json", "Bearer", "1000000"] {
             assert_eq!(secrets.redact(harmless), harmless);
         }
     }

@@ -58,7 +58,7 @@ pub const SLO_METRICS: &[(&str, bool)] = &[
 ];
 
 /// Those of [`SLO_METRICS`] that take an answer made of tokens, whether it streams or not.
-const OF_TOKENS: [&str; 7] = [
+pub(super) const OF_TOKENS: [&str; 7] = [
     "e2e_output_token_throughput",
     "output_sequence_length",
     "output_token_count",
@@ -119,7 +119,7 @@ pub const METRICS_OF_NO_REQUEST: &[&str] = &[
 ];
 
 /// Metrics of one request that the format has and ringload does not judge by, most of them because it does not measure them.
-const UNMEASURED: &[&str] = &[
+pub(super) const UNMEASURED: &[&str] = &[
     "credit_to_start_latency",
     "usage_prompt_cache_write_tokens",
     "usage_prompt_cache_miss_tokens",
@@ -153,7 +153,7 @@ const UNMEASURED: &[&str] = &[
 ];
 
 /// What service levels of `adaptive_scale` are called too, and other tools say.
-const SHORT: &[(&str, &str)] = &[
+pub(super) const SHORT: &[(&str, &str)] = &[
     ("ttft", "time_to_first_token"),
     ("itl", "inter_token_latency"),
     ("tpot", "inter_token_latency"),

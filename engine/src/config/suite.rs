@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use super::convergence;
 use super::decode::{Field, Section};
 use super::diagnostic::{Diagnostic, Diagnostics, Sink, Source, quote};
 use super::flags::{COMMAND_LINE, Flags, Overlaid, credentials, document};
@@ -264,7 +265,7 @@ pub(super) fn read(
     let overlaid = overlaid?;
     let body = &overlaid.body;
     let swept = envelope.field("sweep");
-    let (rules, policy, drafts) = match &swept {
+    let (rules, policy, mut drafts) = match &swept {
         None => (None, None, vec![Draft::base(body.start)]),
         Some(field) => {
             let (rules, policy, drafts) = sweep::decode(field, body)?;
@@ -273,6 +274,9 @@ pub(super) fn read(
     };
     if let (Some(_), Some(_), Some(field)) = (policy, trial_policy, envelope.field("multi_run")) {
         field.report("`failure_policy` stands under `sweep` already; keep one");
+    }
+    for (index, draft) in drafts.iter_mut().enumerate() {
+        draft.values.extend(overlaid.of_variation(index).values.iter().cloned());
     }
     let mut names = Map::new();
     names.extend(random_seed.map(|seed: u64| ("random_seed".to_owned(), Json::from(seed))));
@@ -287,11 +291,18 @@ pub(super) fn read(
     };
     let variations: Vec<Variation> = drafts
         .iter()
-        .filter_map(|draft| reader.variation(draft, body, variables, swept.as_ref()))
+        .enumerate()
+        .filter_map(|(index, draft)| {
+            reader.overlaid = overlaid.of_variation(index);
+            reader.variation(draft, variables, swept.as_ref())
+        })
         .collect();
     let count = drafts.len();
     let sweep_path = swept.as_ref().map(|field| field.path.as_str());
     reader.reports.hand_over(count, sweep_path.is_some(), sink);
+    if let (Some(rule), Some(section)) = (&multi_run.convergence, envelope.field("multi_run")) {
+        convergence::check(rule, &section, &variations);
+    }
     let is_whole = variations.len() == count;
     is_whole.then(|| Suite {
         variations,
@@ -306,6 +317,7 @@ pub(super) fn read(
 
 struct Reader<'a> {
     body_path: &'a str,
+    /// The document that the next variation is applied to.
     overlaid: &'a Overlaid,
     source: &'a Arc<Source>,
     /// What templates may use of the top level.
@@ -320,12 +332,11 @@ impl Reader<'_> {
     fn variation(
         &mut self,
         draft: &Draft,
-        body: &Rc<Node>,
         variables: Option<&Rc<Node>>,
         swept: Option<&Field<'_>>,
     ) -> Option<Variation> {
         let sink = Sink::default();
-        let (body, variables) = draft.apply(body, variables);
+        let (body, variables) = draft.apply(&self.overlaid.body, variables);
         if let Some(field) = swept {
             self.check_flags(draft, &body, field, &sink);
         }
@@ -345,6 +356,11 @@ impl Reader<'_> {
             self.note(draft, body.to_json().to_string(), field);
         }
         let secrets = self.source.secrets().and(&body);
+        // The template may have come from a file of its own.
+        let secrets = match &read.endpoint.template {
+            Some(template) => secrets.and_of_template(&template.body),
+            None => secrets,
+        };
         let shown = |mut value: Json| {
             secrets.redact_json(&mut value);
             value

@@ -13,7 +13,7 @@ use super::diagnostic::{Sink, quote, visible};
 use super::jinja::{Fault, Language, Names};
 use super::parse::MAX_BYTES;
 use super::secret::{REDACTED, is_secret_path};
-use super::tree::{Node, Position, Scalar, Style, Value, entry_of};
+use super::tree::{Node, Position, Scalar, Style, Value, entry_of, place_in};
 
 /// Most templates in a file: each pass over them builds their context anew.
 const MAX_TEMPLATES: usize = 1_000;
@@ -45,6 +45,7 @@ struct Pending {
     uses: Vec<String>,
     at: Position,
     end: Position,
+    style: Style,
     text: String,
 }
 
@@ -223,23 +224,9 @@ impl Pending {
         }
     }
 
-    /// Where a fault is: at its column if the text stands in the file as it is, else where the value begins.
+    /// Where a fault is.
     fn place_of(&self, fault: &Fault) -> Position {
-        let length = self.text.chars().count() as u32;
-        let written = self.end.column.saturating_sub(self.at.column);
-        let quotes = match written.checked_sub(length) {
-            Some(0) => 0,
-            Some(2) => 1,
-            _ => return self.at,
-        };
-        let before = fault.offset.and_then(|offset| self.text.get(..offset));
-        match before {
-            Some(before) if self.at.line == self.end.line && !self.text.contains('\n') => Position {
-                line: self.at.line,
-                column: self.at.column + quotes + before.chars().count() as u32,
-            },
-            _ => self.at,
-        }
+        place_in(&self.text, self.style, self.at, self.end, fault.offset)
     }
 }
 
@@ -260,6 +247,7 @@ fn collect(node: &Rc<Node>, steps: &mut Vec<Step>, is_variable: bool, path: &str
             uses: Vec::new(),
             at: node.start,
             end: node.end,
+            style: scalar.style,
             text: scalar.text.clone(),
         }),
         Value::Scalar(_) | Value::Faulty => {}

@@ -3,6 +3,7 @@
 use super::*;
 
 mod adaptive;
+mod convergence;
 mod document;
 mod endpoint;
 mod field;
@@ -18,6 +19,7 @@ mod sections;
 mod slos;
 mod sweep;
 mod telemetry;
+mod templates;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

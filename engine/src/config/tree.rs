@@ -68,8 +68,49 @@ pub(super) enum Style {
     Plain,
     /// In quotes or as a block: text, but fields of other types still read it.
     Quoted,
+    /// As a block whose line breaks are kept: the same. It begins where the first of its lines does that is not blank.
+    Block,
     /// The whole scalar was one `${NAME}`: read like a plain scalar, except that it is never null.
     Substituted,
+}
+
+impl Style {
+    /// Whether the scalar can be nothing but text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Quoted | Self::Block)
+    }
+}
+
+/// Where a byte of a scalar's text is, which is written from `start` to `end`: exactly if the text stands in the file as it is, on one line or as a block, else
+/// where the value begins.
+pub(super) fn place_in(text: &str, style: Style, start: Position, end: Position, offset: Option<usize>) -> Position {
+    let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
+        return start;
+    };
+    let chars = |text: &str| text.chars().count() as u32;
+    if style == Style::Block {
+        let blank = text.lines().take_while(|line| line.is_empty()).count();
+        let (lines, last) = match before.rsplit_once('\n') {
+            Some((lines, last)) => (1 + lines.matches('\n').count(), last),
+            None => (0, before),
+        };
+        return Position {
+            line: start.line + lines.saturating_sub(blank) as u32,
+            column: start.column + chars(last),
+        };
+    }
+    let quotes = match end.column.saturating_sub(start.column).checked_sub(chars(text)) {
+        Some(0) => 0,
+        Some(2) => 1,
+        _ => return start,
+    };
+    if start.line != end.line || text.contains('\n') {
+        return start;
+    }
+    Position {
+        line: start.line,
+        column: start.column + quotes + chars(before),
+    }
 }
 
 /// One `key: value` of a mapping.
@@ -145,7 +186,7 @@ impl Node {
         match &self.value {
             Value::Faulty => Json::Null,
             Value::Scalar(_) if self.is_null() => Json::Null,
-            Value::Scalar(scalar) if scalar.style == Style::Quoted => Json::String(scalar.text.clone()),
+            Value::Scalar(scalar) if scalar.style.is_text() => Json::String(scalar.text.clone()),
             Value::Scalar(scalar) => by_looks(&scalar.text),
             Value::Sequence(items) => items.iter().map(|item| item.to_json()).collect(),
             Value::Mapping(entries) => {

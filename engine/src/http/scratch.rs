@@ -4,6 +4,7 @@
 //! therefore belong to the core and are lent: memory follows the number of straddling reads, not of connections.
 
 use super::chunk_shape::ChunkShapes;
+use super::extractor::Extractor;
 
 /// Idle buffers of one core. Takes never fail: an empty pool allocates, and the buffer joins the pool when it comes back.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub struct ScratchPool {
     bytes_each: usize,
     pub(super) shapes: ChunkShapes,
     tap: Option<Tap>,
+    /// Finds answers of an API that only its user knows.
+    extractor: Extractor,
 }
 
 /// What of an answer is wanted beside its meaning.
@@ -65,6 +68,7 @@ impl ScratchPool {
             bytes_each: bytes_each.max(1),
             shapes: ChunkShapes::default(),
             tap: None,
+            extractor: Extractor::default(),
         }
     }
 
@@ -75,6 +79,24 @@ impl ScratchPool {
             ..Tap::default()
         });
         self
+    }
+
+    /// The same with this way to answers of [`Protocol::Template`](super::Protocol::Template).
+    pub fn with_extractor(mut self, extractor: Extractor) -> Self {
+        self.extractor = extractor;
+        self
+    }
+
+    /// The way to answers, to be put back before it is wanted again.
+    pub(super) fn take_extractor(&mut self) -> Extractor {
+        std::mem::take(&mut self.extractor)
+    }
+
+    /// Puts it back, if it was taken.
+    pub(super) fn put_extractor(&mut self, extractor: Option<Extractor>) {
+        if let Some(extractor) = extractor {
+            self.extractor = extractor;
+        }
     }
 
     /// Where what is wanted of answers is left, if anything is. It must be taken out before the next read.

@@ -2,6 +2,7 @@
 
 use super::chunk_shape::Holes;
 use super::endpoint::{Part, Protocol, Signs};
+use super::extractor::Extractor;
 use super::failure::{FailureKind, ResponseFailure};
 use super::response::Feed;
 use super::scratch::ScratchPool;
@@ -55,8 +56,12 @@ impl Consumer for AnswerEvents<'_> {
         let fields = event.fields();
         let mut holes = Holes::default();
         let mut known = None;
+        let mut extractor = self.answer.extractor(pool);
         let wanted = event.with_data(&fields, pool, |data| {
-            let facts = self.answer.protocol.read_event(data, &mut holes);
+            let facts = match &mut extractor {
+                Some(extractor) => extractor.read(data, &mut holes),
+                None => self.answer.protocol.read_event(data, &mut holes),
+            };
             let error = facts.ok().and_then(|facts| facts.error);
             if fields.is_error {
                 *self.failure = Some(Box::new(ResponseFailure::error_event(data, error, fields.comment)));
@@ -84,6 +89,7 @@ impl Consumer for AnswerEvents<'_> {
             }
             Wanted::More
         });
+        pool.put_extractor(extractor);
         if let (Some(signs), Some(data_at)) = (known, event.data_at(&fields)) {
             pool.shapes.learn(event.bytes(), data_at, &holes, signs);
         }
@@ -93,11 +99,27 @@ impl Consumer for AnswerEvents<'_> {
 
 impl AnswerState {
     /// Takes a whole body; answers why it is a failure.
-    pub(super) fn answer(&mut self, body: &[u8], feed: &mut Feed) -> Option<ResponseFailure> {
+    pub(super) fn answer(&mut self, body: &[u8], pool: &mut ScratchPool, feed: &mut Feed) -> Option<ResponseFailure> {
+        let mut extractor = self.extractor(pool);
+        let failure = self.judge(body, extractor.as_mut(), feed);
+        pool.put_extractor(extractor);
+        failure
+    }
+
+    /// What reads answers of an API that only its user knows, until it is put back.
+    fn extractor(&self, pool: &mut ScratchPool) -> Option<Extractor> {
+        (self.protocol == Protocol::Template).then(|| pool.take_extractor())
+    }
+
+    fn judge(&mut self, body: &[u8], extractor: Option<&mut Extractor>, feed: &mut Feed) -> Option<ResponseFailure> {
         if body.trim_ascii().is_empty() {
             return Some(ResponseFailure::plain(FailureKind::NoContent, "response body is empty"));
         }
-        let Ok(facts) = self.protocol.read_answer(body) else {
+        let facts = match extractor {
+            Some(extractor) => extractor.read(body, &mut Holes::default()),
+            None => self.protocol.read_answer(body),
+        };
+        let Ok(facts) = facts else {
             return Some(ResponseFailure::invalid_body(body));
         };
         if let Some(error) = facts.error {
@@ -111,7 +133,7 @@ impl AnswerState {
 
     /// Judges a stream that ended cleanly; answers why it is a failure.
     pub(super) fn verdict(&self) -> Option<ResponseFailure> {
-        if !self.finished && !self.done {
+        if !self.finished && !self.done && !self.protocol.ends_with_body() {
             let mut failure = ResponseFailure::plain(FailureKind::TruncatedStream, self.protocol.truncated_stream());
             // It may be whole, and of another API.
             if let (Some(events), false) = (self.protocol.events(), self.content) {

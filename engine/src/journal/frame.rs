@@ -6,7 +6,7 @@
 use crate::id::CoreId;
 
 /// The first bytes of every journal, the version of the format last.
-pub(super) const MAGIC: &[u8; 8] = b"ringjrn\x03";
+pub(super) const MAGIC: &[u8; 8] = b"ringjrn\x04";
 /// The version of the format that is written and read.
 pub(crate) const VERSION: u8 = MAGIC[MAGIC.len() - 1];
 /// The first bytes of journals before there were versions.

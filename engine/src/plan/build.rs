@@ -123,6 +123,10 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
         ),
         endpoint: EndpointPlan {
             kind: endpoint.kind.unwrap_or_default(),
+            response_field: endpoint
+                .template
+                .as_ref()
+                .and_then(|template| template.response_field.clone()),
             streaming: endpoint.streaming.unwrap_or(false),
             connection_reuse: endpoint.connection_reuse.unwrap_or_default(),
             request_timeout: limit(endpoint.timeout_s.unwrap_or(DEFAULT_REQUEST_TIMEOUT_S)),
@@ -148,6 +152,11 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
             summary_json: config.artifacts.summary.unwrap_or(true),
             records: config.artifacts.records.unwrap_or(true),
             raw: config.artifacts.raw.unwrap_or(false),
+            outputs: config
+                .artifacts
+                .export_outputs_json
+                .or(config.artifacts.raw)
+                .unwrap_or(false),
             trace: config.artifacts.trace.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
@@ -206,6 +215,7 @@ impl Settings {
             headers: &self.headers,
             session_header: endpoint.session_header.as_deref(),
             extra: &endpoint.extra,
+            template: endpoint.template.as_ref(),
         }
     }
 }
@@ -233,7 +243,8 @@ fn resolve<'a>(
         NoDataset::Mistakes(mistakes) => mistakes,
         NoDataset::Render(error) => render_mistake(config, &error),
     })?;
-    let readiness = readiness::plan(config, &settings.models, &settings.targets);
+    let readiness =
+        readiness::plan(config, &settings.models, &settings.targets).map_err(|error| render_mistake(config, &error))?;
     let directory = options
         .output_directory
         .clone()
@@ -304,6 +315,13 @@ fn verification(
 
 /// Places a rendering error at the section that caused it.
 fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
+    if let (RenderError::Payload { offset, .. }, Some(template)) = (error, &config.endpoint.template) {
+        return config.mistake(
+            template.place_of(*offset),
+            "benchmark.endpoint.template.body",
+            error.to_string(),
+        );
+    }
     let at = match error {
         RenderError::NoEntries
         | RenderError::Length { .. }

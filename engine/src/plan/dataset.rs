@@ -10,7 +10,7 @@ use super::beginning;
 use super::lengths::{distribution, lengths};
 use super::render::{Draft, RenderError, RenderInputs};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, redact_path};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings, redact_path};
 use crate::dataset::{
     ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
     LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
@@ -181,7 +181,7 @@ pub(super) fn draft<'a>(
     let beginning = beginning::of(config, seed)?;
     let mut pool = None;
     let draft = match &written.file {
-        None if inputs.kind.ranks() => {
+        None if inputs.kind.ranks() || (inputs.template.is_some() && written.rankings != Rankings::default()) => {
             let rankings = &written.rankings;
             let length = |written: Option<&config::Length>, default| written.map_or(default, distribution);
             let dataset = SyntheticRankings {
@@ -238,6 +238,7 @@ pub(super) fn draft<'a>(
         true => draft,
         false => draft.opened(beginning.opening)?,
     };
+    let draft = draft.with_bodies()?;
     Ok(Dataset {
         draft,
         system_prompt_file: beginning.file,

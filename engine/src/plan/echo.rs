@@ -10,7 +10,7 @@ use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Distribution, Endpoint, FileOrigin,
     Length, Model, Models, Phase, PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint,
     ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, SystemPrompt, is_credential_header, masked,
-    redact_url,
+    masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -128,6 +128,16 @@ fn endpoint(endpoint: &Endpoint, replacement: Option<&TargetParts>) -> Value {
         (
             "extra",
             (!endpoint.extra.is_empty()).then(|| masked(Value::Object(endpoint.extra.clone()))),
+        ),
+        (
+            "template",
+            endpoint.template.as_ref().map(|template| {
+                let response_field = template.response_field.as_ref().map(|field| json!(field));
+                set_fields([
+                    ("body", Some(json!(masked_template(&template.body)))),
+                    ("response_field", response_field),
+                ])
+            }),
         ),
         (
             "session_header",
@@ -449,6 +459,7 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("records", written.records.map(|enabled| formats(enabled, "jsonl"))),
         ("slice_duration", written.slice_duration_s.map(Value::from)),
         ("raw", written.raw.map(Value::from)),
+        ("export_outputs_json", written.export_outputs_json.map(Value::from)),
         ("trace", written.trace.map(Value::from)),
     ])
 }

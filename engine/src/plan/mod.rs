@@ -27,8 +27,8 @@ mod telemetry;
 mod yaml;
 
 pub use crate::config::{
-    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, ReadinessMode, SLO_METRICS,
-    Secrets, Slo,
+    ConnectionReuse, EndpointType as EndpointKind, METRICS_OF_NO_REQUEST, MetricsFormat, NOT_IN_LINES, Needs,
+    RUN_METRICS, ReadinessMode, SLO_METRICS, Secrets, Slo,
 };
 pub(crate) use crate::config::{REDACTED, is_credential_header, redact_url};
 pub use crate::dataset::{Choice, Sampler, Sampling};
@@ -155,6 +155,8 @@ pub enum Verification {
 pub struct EndpointPlan {
     /// The API.
     pub kind: EndpointKind,
+    /// JMESPath to the answers of type template; `None` looks for them.
+    pub response_field: Option<String>,
     /// The servers that get the load: sessions take them in turn. Never empty.
     pub targets: Vec<Target>,
     /// Whether requests ask for an event stream.
@@ -289,6 +291,8 @@ pub struct ArtifactPlan {
     pub records: bool,
     /// Whether requests and answers are written byte by byte. Only with `records`.
     pub raw: bool,
+    /// Whether `outputs.json` has the texts of answers. Only with `records`.
+    pub outputs: bool,
     /// Whether each line says how its request went over the wire. Only with `records`.
     pub trace: bool,
     /// `artifacts.prefix`: replaces the base name of exports.

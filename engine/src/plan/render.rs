@@ -10,6 +10,7 @@ mod body;
 mod draft;
 mod error;
 mod head;
+mod payload;
 mod said;
 mod source;
 
@@ -19,10 +20,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{AnswerFrame, EndpointKind, ID_BLOCK_CAPACITY, IdBlock, ModelPlan, RequestImage, RequestImages, Target};
+use crate::config::PayloadTemplate;
 use crate::dataset::{Choice, LengthDistribution, Opening, Synthetic, Turn, Written};
 use body::{BodyTemplate, push_json};
 pub(super) use draft::Draft;
 pub use error::RenderError;
+use payload::Bodies;
 
 /// Input length of a data set that names none. The peer's command line uses the same figure.
 pub const DEFAULT_ISL: LengthDistribution = LengthDistribution::Fixed(550);
@@ -60,6 +63,8 @@ pub struct RenderInputs<'a> {
     pub session_header: Option<&'a str>,
     /// Further fields of the body; they win over built ones.
     pub extra: &'a Map<String, Value>,
+    /// What makes bodies of type template, and of no other.
+    pub template: Option<&'a PayloadTemplate>,
 }
 
 /// Renders the requests of synthetic conversations.
@@ -67,11 +72,22 @@ pub struct RenderInputs<'a> {
 /// # Errors
 /// The first [`RenderError`] found, before any text is made.
 pub fn render_synthetic(inputs: &RenderInputs<'_>, dataset: &Synthetic) -> Result<RequestImages, RenderError> {
-    Draft::synthetic(inputs, dataset.clone()).map(Draft::render)
+    Draft::synthetic(inputs, dataset.clone())
+        .and_then(Draft::with_bodies)
+        .map(Draft::render)
 }
 
 /// The body of a request for one token, to see whether a server answers.
-pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens: bool, prompt: &str) -> Vec<u8> {
+///
+/// # Errors
+/// The template cannot make a body of such a request.
+pub(super) fn probe_body(
+    kind: EndpointKind,
+    model: &str,
+    use_legacy_max_tokens: bool,
+    template: Option<&PayloadTemplate>,
+    prompt: &str,
+) -> Result<Vec<u8>, RenderError> {
     let models = ModelPlan::in_turn(vec![model.to_owned()]);
     let inputs = RenderInputs {
         kind,
@@ -84,11 +100,12 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         headers: &[],
         session_header: None,
         extra: &Map::new(),
+        template,
     };
     let turn = Turn {
         text: prompt.into(),
         output_tokens: Some(1),
-        written: kind.ranks().then(|| {
+        written: (kind.ranks() || kind == EndpointKind::Template).then(|| {
             Box::new(Written {
                 passages: vec![prompt.to_owned()],
                 ..Written::default()
@@ -96,9 +113,13 @@ pub(super) fn probe_body(kind: EndpointKind, model: &str, use_legacy_max_tokens:
         }),
         ..Turn::default()
     };
+    if let Some(bodies) = Bodies::of(&inputs) {
+        let body = bodies.body(model, &turn);
+        return body.map_err(|fault| RenderError::payload("of the readiness probe".to_owned(), 0, fault));
+    }
     let mut body = Vec::new();
     BodyTemplate::new(&inputs, None).fill(&turn, &json(model), None, &mut body);
-    body
+    Ok(body)
 }
 
 /// A text as JSON.
@@ -124,6 +145,8 @@ struct Parts<'a> {
     choice: Choice,
     /// What conversations begin with.
     opening: Opening,
+    /// In place of that, where the user's own template makes bodies.
+    bodies: Option<Bodies<'a>>,
 }
 
 /// Memory of a thread that renders, from request to request.
@@ -144,6 +167,7 @@ impl<'a> Parts<'a> {
             models: inputs.models.names.iter().map(|name| json(name)).collect(),
             choice: inputs.models.choice.clone(),
             opening: Opening::default(),
+            bodies: Bodies::of(inputs),
         })
     }
 
@@ -162,8 +186,20 @@ impl<'a> Parts<'a> {
         let template = own.as_ref().unwrap_or(&self.template);
         let Scratch { body, tail } = scratch;
         body.clear();
-        let model = &self.models[self.choice.of(conversation)];
-        let message = template.fill(turn, model, system, body);
+        let (message, has_text, requested_output_tokens) = match &self.bodies {
+            Some(bodies) => {
+                let made = bodies
+                    .body(self.model(conversation), turn)
+                    .expect("a draft is refused that has no body for a turn");
+                body.extend_from_slice(&made);
+                (0..0, bodies.have_text(), bodies.requested_output_tokens(turn))
+            }
+            None => {
+                let model = &self.models[self.choice.of(conversation)];
+                let message = template.fill(turn, model, system, body);
+                (message, template.has_text(), template.requested_output_tokens(turn))
+            }
+        };
         tail.clear();
         // Writing to memory cannot fail.
         let _ = write!(tail, "Content-Length: {}\r\n\r\n", body.len());
@@ -172,13 +208,18 @@ impl<'a> Parts<'a> {
             tail: Arc::from(&tail[..]),
             body_len: u32::try_from(body.len()).expect("a body is far smaller than the bound of the whole data set"),
             message,
-            input_tokens: turn.input_tokens.filter(|_| template.has_text()),
-            requested_output_tokens: template.requested_output_tokens(turn),
+            input_tokens: turn.input_tokens.filter(|_| has_text),
+            requested_output_tokens,
             conversation,
             turn: position,
             delay: turn.delay,
             timestamp: turn.timestamp,
         }
+    }
+
+    /// The model that a conversation asks for.
+    fn model(&self, conversation: u32) -> &'a str {
+        &self.inputs.models.names[self.choice.of(conversation)]
     }
 
     /// The bytes around an answer of this API, in the messages of a later turn.

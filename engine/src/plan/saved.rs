@@ -40,6 +40,8 @@ pub(crate) struct SavedPlan {
     /// The same of the file of the system's message.
     system_prompt_file: Option<(String, String)>,
     kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_field: Option<String>,
     streaming: bool,
     phases: Vec<SavedPhase>,
     /// What identities are made from that the dataset does not bring.
@@ -49,6 +51,9 @@ pub(crate) struct SavedPlan {
     summary_json: bool,
     records: bool,
     raw: bool,
+    outputs: bool,
+    /// What servers said can be shown as it is: there are no credentials that it would have to be searched for.
+    is_without_secrets: bool,
     trace: bool,
     /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
     heads: Option<SavedHeads>,
@@ -102,6 +107,7 @@ impl SavedPlan {
             dataset_file: plan.dataset_file.as_ref().map(file),
             system_prompt_file: plan.system_prompt_file.as_ref().map(file),
             kind: plan.endpoint.kind.as_str().to_owned(),
+            response_field: plan.endpoint.response_field.clone(),
             streaming: plan.endpoint.streaming,
             phases: plan.phases.iter().map(phase).collect(),
             made_ids: plan.requests.conversations.made_ids().root(),
@@ -113,6 +119,8 @@ impl SavedPlan {
             summary_json: plan.artifacts.summary_json,
             records: plan.artifacts.records,
             raw: plan.artifacts.raw,
+            outputs: plan.artifacts.outputs,
+            is_without_secrets: plan.secrets.is_empty(),
             trace: plan.artifacts.trace,
             heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
             bodies: match shows_requests(plan.artifacts.raw) {
@@ -162,6 +170,7 @@ impl SavedPlan {
             system_prompt_file: self.system_prompt_file.map(file),
             endpoint: EndpointPlan {
                 kind,
+                response_field: self.response_field,
                 targets: Vec::new(),
                 streaming: self.streaming,
                 connection_reuse: ConnectionReuse::default(),
@@ -188,6 +197,7 @@ impl SavedPlan {
                 summary_json: self.summary_json,
                 records: self.records,
                 raw: self.raw,
+                outputs: self.outputs,
                 trace: self.trace,
                 prefix: self.prefix,
                 slice: self.slice_ns.map(Nanos),
@@ -202,6 +212,11 @@ impl SavedPlan {
     /// Whether it has the heads of requests, which traces show.
     pub(crate) fn has_heads(&self) -> bool {
         self.heads.is_some()
+    }
+
+    /// Whether texts of answers may be shown.
+    pub(crate) fn is_without_secrets(&self) -> bool {
+        self.is_without_secrets
     }
 
     /// Whether it has all that raw records are made of.

@@ -61,8 +61,16 @@ fn join(base: &str, base_query: Option<&str>, path: &str) -> String {
         Some((path, query)) => (path, Some(query)),
         None => (path, None),
     };
+    let whole = base;
     let base = base.trim_end_matches('/');
-    let mut joined = if base.ends_with(path) {
+    let mut joined = if path.is_empty() {
+        // Nobody knows the API's path, so the base is all of it, also a slash at its end.
+        if whole.is_empty() {
+            "/".to_owned()
+        } else {
+            whole.to_owned()
+        }
+    } else if base.ends_with(path) {
         base.to_owned()
     } else if base.ends_with("/v1") && path.starts_with("/v1/") {
         format!("{}{path}", &base[..base.len() - "/v1".len()])
@@ -110,6 +118,15 @@ mod tests {
         }
         assert_eq!(join("/v1", None, EndpointType::Embeddings.path()), "/v1/embeddings");
         assert_eq!(join("/v1", None, EndpointType::CohereRankings.path()), "/v1/v2/rerank");
+    }
+
+    #[test]
+    fn an_api_without_a_path_is_at_the_url_as_it_is() {
+        let path = EndpointType::Template.path();
+        assert_eq!(join("", None, path), "/");
+        assert_eq!(join("/custom", None, path), "/custom");
+        assert_eq!(join("/custom/", Some("k=v"), path), "/custom/?k=v");
+        assert_eq!(join("/base", None, "/own"), "/base/own");
     }
 
     #[test]

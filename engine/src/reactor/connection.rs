@@ -186,6 +186,7 @@ pub(crate) fn protocol_of(kind: EndpointKind) -> Protocol {
         EndpointKind::CohereRankings => Protocol::CohereRankings,
         EndpointKind::HfTeiRankings => Protocol::TeiRankings,
         EndpointKind::NimRankings => Protocol::NimRankings,
+        EndpointKind::Template => Protocol::Template,
     }
 }
 

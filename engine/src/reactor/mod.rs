@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::credit::{Exchange, RequestIds};
-use crate::http::{ScratchPool, Wanted};
+use crate::http::{Extractor, ScratchPool, Wanted};
 use crate::id::CoreId;
 use crate::journal::BlockWriter;
 use crate::plan::{ConnectionReuse, EndpointKind, PhasePlan, RequestImages, Secrets};
@@ -79,6 +79,8 @@ pub(crate) struct CorePlan {
     pub(crate) tls: Vec<Arc<TlsClient>>,
     /// How answers are read.
     pub(crate) kind: EndpointKind,
+    /// Where answers of type template are.
+    pub(crate) extractor: Extractor,
     /// What of answers is kept beside what their records say.
     pub(crate) wanted: Wanted,
     /// Whether answers are streams, for the streaming histograms.
@@ -100,7 +102,9 @@ pub(crate) struct CorePlan {
 impl CorePlan {
     /// The buffers of the core's readers.
     fn scratch(&self) -> ScratchPool {
-        ScratchPool::new(64, 4096).with_tap(self.wanted)
+        ScratchPool::new(64, 4096)
+            .with_tap(self.wanted)
+            .with_extractor(self.extractor.clone())
     }
 }
 

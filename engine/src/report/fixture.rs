@@ -65,6 +65,7 @@ pub(crate) fn plan() -> Plan {
         models: ModelPlan::in_turn(vec!["m".to_owned()]),
         endpoint: EndpointPlan {
             kind: EndpointKind::Chat,
+            response_field: None,
             targets: vec![Target {
                 url: TARGET.to_owned(),
                 host: "127.0.0.1".to_owned(),
@@ -110,6 +111,7 @@ pub(crate) fn plan() -> Plan {
             summary_json: true,
             records: true,
             raw: false,
+            outputs: false,
             trace: false,
             prefix: None,
             slice: None,

@@ -428,7 +428,7 @@ pub(crate) fn judge(slos: &[Slo]) -> Option<Judge> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{METRICS_OF_NO_REQUEST, SLO_METRICS};
+    use crate::plan::{METRICS_OF_NO_REQUEST, NOT_IN_LINES, Needs, RUN_METRICS, SLO_METRICS};
 
     #[test]
     fn service_levels_can_be_about_every_metric_of_a_request_and_no_other() {
@@ -454,6 +454,30 @@ mod tests {
                 "{}",
                 metric.tag
             );
+        }
+    }
+
+    #[test]
+    fn runs_can_converge_in_every_metric_and_in_no_other() {
+        for metric in METRICS {
+            let of_a_request = matches!(metric.kind, Kind::Record(_));
+            let known = RUN_METRICS.iter().find(|known| known.tag == metric.tag);
+            assert_eq!(known.is_none(), of_a_request, "{}", metric.tag);
+            if of_a_request {
+                assert_eq!(!metric.per_record, NOT_IN_LINES.contains(&metric.tag), "{}", metric.tag);
+                continue;
+            }
+            let known = known.expect("it is no metric of a request");
+            assert_eq!(
+                known.is_single,
+                matches!(metric.kind, Kind::Scalar(_)),
+                "{}",
+                metric.tag
+            );
+            assert_eq!(known.needs == Needs::Streams, metric.streaming_only, "{}", metric.tag);
+        }
+        for known in RUN_METRICS {
+            assert!(super::metric(known.tag).is_some(), "{}", known.tag);
         }
     }
 

@@ -1,13 +1,13 @@
-//! After the load: requests and answers byte by byte, where the plan wants them. One pass over the journal on one thread: a run that keeps every
-//! byte is not one of millions of requests.
+//! After the load: requests and answers byte by byte, and the texts of answers, where the plan wants them. One pass over the journal on one thread: a
+//! run that keeps every answer is not one of millions of requests.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::artifact::{ArtifactDirectory, ArtifactError, RawLines};
+use crate::artifact::{ArtifactDirectory, ArtifactError, AtomicFile, OutputEntries, RawLines, RecordIds};
 use crate::clock::WallAnchor;
 use crate::credit::RequestIds;
-use crate::http::{ResponseReader, ScratchPool, format_uuid};
+use crate::http::{Extractor, ResponseReader, ScratchPool, format_uuid};
 use crate::journal::{JournalError, Reader};
 use crate::plan::{PhaseKind, Plan};
 use crate::reactor::protocol_of;
@@ -24,50 +24,121 @@ pub(super) fn export(
     journal: Result<Reader, JournalError>,
     texts: &[Vec<ErrorDetail>],
 ) -> Result<Vec<PathBuf>, String> {
-    if !plan.artifacts.raw {
+    let told = |error: ArtifactError| error.to_string();
+    let mut raw = match plan.artifacts.raw {
+        true => Some(Raw {
+            file: directory.create_raw().map_err(told)?,
+            lines: RawLines::new(plan, anchor),
+            line: Vec::new(),
+        }),
+        false => None,
+    };
+    let mut outputs = match plan.artifacts.outputs {
+        true => Some(Outputs::start(plan, directory.create_outputs().map_err(told)?, anchor)?),
+        false => None,
+    };
+    if raw.is_none() && outputs.is_none() {
         return Ok(Vec::new());
     }
-    let told = |error: ArtifactError| error.to_string();
-    let failed = |error: io::Error| format!("raw records: {error}");
-    let mut raw = directory.create_raw().map_err(told)?;
-    let mut outputs = directory.create_outputs().map_err(told)?;
-    let lines = RawLines::new(plan, anchor);
     let ids = RequestIds::new(&plan.benchmark_id);
-    let mut answers = Answers::new(plan);
-    // Outputs of warmups stand behind the others.
-    let (mut line, mut warmup) = (Vec::new(), Vec::new());
-    outputs
-        .write_all(br#"{"schema_version":"1.1","data":["#)
-        .map_err(failed)?;
-    let mut comma: &[u8] = b"";
+    let text = |(high, low)| format_uuid(high, low);
     for record in journal.map_err(|error| error.to_string())? {
         let record = record.map_err(|error| error.to_string())?;
         let errors = texts.get(record.core.index()).map_or(&[][..], Vec::as_slice);
-        let text = |(high, low)| format_uuid(high, low);
         let request = text(ids.request(record.phase, record.sequence));
         let session = text(ids.session(record.phase, record.session));
-        line.clear();
-        lines.append(&record, errors, (&request, &session), &mut line);
-        raw.write_all(&line).map_err(failed)?;
-        line.clear();
-        lines.append_output(&record, (&request, &session), answers.text(&record), &mut line);
-        if plan.phases[record.phase.index()].kind == PhaseKind::Warmup {
-            warmup.extend_from_slice(if warmup.is_empty() { b"" } else { b"," });
-            warmup.append(&mut line);
-        } else {
-            outputs
-                .write_all(comma)
-                .and_then(|()| outputs.write_all(&line))
-                .map_err(failed)?;
-            comma = b",";
+        if let Some(raw) = &mut raw {
+            raw.take(&record, errors, (&request, &session))?;
+        }
+        if let Some(outputs) = &mut outputs {
+            outputs.take(plan, &record, (&request, &session))?;
         }
     }
-    let mut end = br#"],"warmup":["#.to_vec();
-    end.append(&mut warmup);
-    end.extend_from_slice(b"]}\n");
-    outputs.write_all(&end).and_then(|()| outputs.flush()).map_err(failed)?;
-    raw.flush().map_err(failed)?;
-    Ok(vec![raw.commit().map_err(told)?, outputs.commit().map_err(told)?])
+    let files = [
+        raw.map(Raw::finish).transpose()?,
+        outputs.map(Outputs::finish).transpose()?,
+    ];
+    Ok(files.into_iter().flatten().collect())
+}
+
+/// `profile_export_raw.jsonl` in the making.
+struct Raw {
+    file: AtomicFile,
+    lines: RawLines,
+    line: Vec<u8>,
+}
+
+impl Raw {
+    fn take(&mut self, record: &RequestRecord, errors: &[ErrorDetail], ids: RecordIds<'_>) -> Result<(), String> {
+        self.line.clear();
+        self.lines.append(record, errors, ids, &mut self.line);
+        self.file.write_all(&self.line).map_err(raw_failed)
+    }
+
+    fn finish(mut self) -> Result<PathBuf, String> {
+        self.file.flush().map_err(raw_failed)?;
+        self.file.commit().map_err(|error| error.to_string())
+    }
+}
+
+fn raw_failed(error: io::Error) -> String {
+    format!("raw records: {error}")
+}
+
+/// `outputs.json` in the making. Entries of warmups stand behind the others.
+struct Outputs {
+    file: AtomicFile,
+    entries: OutputEntries,
+    answers: Answers,
+    entry: Vec<u8>,
+    warmup: Vec<u8>,
+    comma: &'static [u8],
+}
+
+impl Outputs {
+    fn start(plan: &Plan, mut file: AtomicFile, anchor: WallAnchor) -> Result<Self, String> {
+        file.write_all(br#"{"schema_version":"1.1","data":["#)
+            .map_err(outputs_failed)?;
+        Ok(Self {
+            file,
+            entries: OutputEntries::new(plan, anchor),
+            answers: Answers::new(plan),
+            entry: Vec::new(),
+            warmup: Vec::new(),
+            comma: b"",
+        })
+    }
+
+    fn take(&mut self, plan: &Plan, record: &RequestRecord, ids: RecordIds<'_>) -> Result<(), String> {
+        self.entry.clear();
+        self.entries
+            .append(record, ids, self.answers.text(record), &mut self.entry);
+        if plan.phases[record.phase.index()].kind == PhaseKind::Warmup {
+            self.warmup
+                .extend_from_slice(if self.warmup.is_empty() { b"" } else { b"," });
+            self.warmup.append(&mut self.entry);
+            return Ok(());
+        }
+        self.file
+            .write_all(std::mem::replace(&mut self.comma, b","))
+            .and_then(|()| self.file.write_all(&self.entry))
+            .map_err(outputs_failed)
+    }
+
+    fn finish(mut self) -> Result<PathBuf, String> {
+        let mut end = br#"],"warmup":["#.to_vec();
+        end.append(&mut self.warmup);
+        end.extend_from_slice(b"]}\n");
+        self.file
+            .write_all(&end)
+            .and_then(|()| self.file.flush())
+            .map_err(outputs_failed)?;
+        self.file.commit().map_err(|error| error.to_string())
+    }
+}
+
+fn outputs_failed(error: io::Error) -> String {
+    format!("texts of answers: {error}")
 }
 
 /// Reads the text of answers again, by the reader of the load.
@@ -78,9 +149,12 @@ struct Answers {
 
 impl Answers {
     fn new(plan: &Plan) -> Self {
+        let extractor = plan.endpoint.response_field.as_deref().map(Extractor::new);
+        // A plan that comes from a journal may say anything; then the answer is looked for.
+        let extractor = extractor.and_then(Result::ok).unwrap_or_default();
         Self {
             reader: ResponseReader::new(protocol_of(plan.endpoint.kind)),
-            pool: ScratchPool::new(2, 4096),
+            pool: ScratchPool::new(2, 4096).with_extractor(extractor),
         }
     }
 

@@ -10,7 +10,7 @@ use super::telemetry::{Observed, Observers};
 use super::{Host, RunError, RunOptions};
 use crate::coordinator::{Coordinator, CoordinatorReport, LiveBoard, MachineSettings, gate_capacity};
 use crate::credit::{Command, Exchange, RequestIds};
-use crate::http::Wanted;
+use crate::http::{Extractor, Wanted};
 use crate::id::CoreId;
 use crate::journal::{BlockWriter, Journal};
 use crate::plan::Plan;
@@ -153,6 +153,9 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
     let exchange = Exchange::new(&capacities, count).map_err(RunError::Threads)?;
     let is_steered = plan.phases.iter().any(|phase| phase.limits.adaptive.is_some());
     let exchange = Arc::new(if is_steered { exchange.sampled() } else { exchange });
+    let extractor = plan.endpoint.response_field.as_deref().map(Extractor::new);
+    let extractor = extractor.map(|made| made.expect("the config was refused that has no expression here"));
+    let extractor = extractor.unwrap_or_default();
     let routes = Routes::new(&host.addresses.servers, &host.addresses.sources);
     let (ready, readiness) = channel();
     let mut threads = Vec::new();
@@ -170,8 +173,9 @@ fn start_cores(plan: &Plan, host: &mut Host, journal: &Journal) -> Result<(Arc<E
             connection_reuse: plan.endpoint.connection_reuse,
             tls: host.tls.clone(),
             kind: plan.endpoint.kind,
+            extractor: extractor.clone(),
             wanted: Wanted {
-                bodies: plan.artifacts.raw,
+                bodies: plan.artifacts.raw || plan.artifacts.outputs,
                 heads: plan.artifacts.trace,
             },
             streaming: plan.endpoint.streaming,

@@ -3,6 +3,7 @@
 mod combining;
 mod names;
 mod random;
+mod templates;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -131,6 +132,13 @@ fn refusal(file: Option<&str>, line: &str) -> String {
 /// `input_config` of a command line.
 fn told(file: Option<&str>, line: &str) -> Value {
     plan(file, line).input_config
+}
+
+/// The mistakes of a command line without a file.
+fn mistakes_of(line: &str) -> String {
+    plans(None, line)
+        .err()
+        .map_or_else(|| panic!("{line} is accepted"), |mistakes| mistakes.to_string())
 }
 
 /// A JSONL file with these lines.

@@ -31,7 +31,7 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
         EndpointType::ALL
             .into_iter()
             .find(is_named)
-            .is_some_and(EndpointType::ranks)
+            .is_some_and(|kind| kind.ranks() || (kind == EndpointType::Template && has_rankings(flags)))
     });
     // Pairs bring both lengths.
     let dataset = if ranks || flags.has("input-file") || flags.has("seq-dist") {
@@ -46,6 +46,11 @@ pub(in super::super) fn document(flags: &Flags) -> Rc<Node> {
         ("phases", collection(Value::Sequence(vec![phase]), Position::NOWHERE)),
     ]);
     mapping(&[("benchmark", benchmark)])
+}
+
+/// Whether prompts are queries with passages, for a type that may have either.
+fn has_rankings(flags: &Flags) -> bool {
+    flags.iter().any(|given| given.flag.name.starts_with("rankings-"))
 }
 
 fn text(text: &str) -> Rc<Node> {

@@ -22,6 +22,7 @@ mod server;
 mod sweeps;
 mod table;
 mod telemetry;
+mod variants;
 mod warmup;
 mod words;
 

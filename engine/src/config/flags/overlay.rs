@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use serde_json::Value as Json;
+
 use super::super::address::Step;
 use super::super::diagnostic::{Sink, quote};
 use super::super::schema::snake_case;
@@ -9,6 +11,7 @@ use super::super::tree::{Entry, Node, Position, Value, entry_of};
 use super::document::mapping;
 use super::given::{Flags, Given, collection};
 use super::table::Writes;
+use super::variants;
 
 /// A document while flags are written over it.
 pub(super) struct Overlay<'a> {
@@ -26,6 +29,7 @@ pub(super) struct Overlay<'a> {
 }
 
 /// A document with all its flags.
+#[derive(Clone)]
 pub(in super::super) struct Overlaid {
     pub(in super::super) envelope: Rc<Node>,
     /// What is under `benchmark`.
@@ -33,6 +37,10 @@ pub(in super::super) struct Overlaid {
     /// Where each flag wrote, and what stands there now.
     pub(in super::super) written: Vec<(Position, Vec<Step>, Rc<Node>)>,
     links: Vec<(Vec<Step>, Vec<Step>)>,
+    /// What is reported as the parameters of one of the variants.
+    pub(in super::super) values: Vec<(String, Json)>,
+    /// The document of each `--variant`; empty without the flag.
+    pub(super) variants: Vec<Self>,
 }
 
 impl Overlaid {
@@ -43,7 +51,14 @@ impl Overlaid {
             body: Rc::clone(body),
             written: Vec::new(),
             links: Vec::new(),
+            values: Vec::new(),
+            variants: Vec::new(),
         }
+    }
+
+    /// The document of a variation before it is applied: this one, unless variants were written one by one.
+    pub(in super::super) fn of_variation(&self, index: usize) -> &Self {
+        self.variants.get(index).unwrap_or(self)
     }
 
     /// A variation in which what a warmup phase takes over from the profiling phase varies with it.
@@ -74,35 +89,52 @@ pub(in super::super) fn overlay(
     has_file: bool,
     sink: &Sink,
 ) -> Overlaid {
-    let mut over = Overlay {
-        envelope: Rc::clone(envelope),
-        body: Rc::clone(body),
-        flags,
-        has_file,
-        sink,
-        lists: Vec::new(),
-        links: Vec::new(),
-        set: Vec::new(),
-    };
-    for given in flags.iter() {
-        match given.flag.writes {
-            Writes::Envelope(path) => {
-                over.put_envelope(&keys(path), &given.node(), given.at);
-            }
-            Writes::Benchmark(path) => over.write_benchmark(given, path),
-            // In an order of their own, below.
-            Writes::Dataset(_) | Writes::Profiling(_) | Writes::Warmup(_) | Writes::Sweep(_) | Writes::Special => {}
-        }
-    }
-    over.write_server();
-    over.write_dataset();
-    over.write_profiling();
-    over.write_warmup();
-    over.write_sweep();
-    over.finish()
+    // What is wrong with variants has been told then, and what else is wrong is told beside it.
+    variants::overlay(envelope, body, flags, has_file, sink)
+        .unwrap_or_else(|| Overlay::write(envelope, body, flags, has_file, sink))
 }
 
 impl<'a> Overlay<'a> {
+    /// Writes the flags over a document, once.
+    pub(super) fn write(
+        envelope: &Rc<Node>,
+        body: &Rc<Node>,
+        flags: &'a Flags,
+        has_file: bool,
+        sink: &'a Sink,
+    ) -> Overlaid {
+        let mut over = Self {
+            envelope: Rc::clone(envelope),
+            body: Rc::clone(body),
+            flags,
+            has_file,
+            sink,
+            lists: Vec::new(),
+            links: Vec::new(),
+            set: Vec::new(),
+        };
+        over.write_all();
+        over.finish()
+    }
+
+    fn write_all(&mut self) {
+        for given in self.flags.iter() {
+            match given.flag.writes {
+                Writes::Envelope(path) => {
+                    self.put_envelope(&keys(path), &given.node(), given.at);
+                }
+                Writes::Benchmark(path) => self.write_benchmark(given, path),
+                // In an order of their own, below.
+                Writes::Dataset(_) | Writes::Profiling(_) | Writes::Warmup(_) | Writes::Sweep(_) | Writes::Special => {}
+            }
+        }
+        self.write_server();
+        self.write_dataset();
+        self.write_profiling();
+        self.write_warmup();
+        self.write_sweep();
+    }
+
     /// A value of the top level.
     pub(super) fn put_envelope(&mut self, steps: &[Step], value: &Rc<Node>, at: Position) {
         if is_sound(&self.envelope, steps) {
@@ -224,6 +256,8 @@ impl<'a> Overlay<'a> {
             body,
             written,
             links: self.links,
+            values: Vec::new(),
+            variants: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::super::secret::{REDACTED, is_credential_name, redact_url};
+use super::super::secret::{REDACTED, is_credential_name, masked_template, redact_url};
 use super::table;
 
 /// The words of a command line, program first, with every secret masked. Flags and their words are found as the parser finds them.
@@ -69,6 +69,7 @@ fn masked(flag: &str, value: &str) -> String {
         },
         "extra-inputs" => match (serde_json::from_str::<Map<String, Json>>(value), value.split_once(':')) {
             (Ok(object), _) => Json::Object(without_secrets(object)).to_string(),
+            (Err(_), Some((name @ "payload_template", text))) => format!("{name}:{}", masked_template(text)),
             (Err(_), Some((name, _))) if is_credential_name(name) => format!("{name}:{REDACTED}"),
             (Err(_), Some((name, value))) => match serde_json::from_str::<Map<String, Json>>(value) {
                 Ok(object) => format!("{name}:{}", Json::Object(without_secrets(object))),
@@ -118,6 +119,10 @@ mod tests {
             &["--extra-inputs", "a:1", "access_token:hunter2"],
             &["--extra-inputs", r#"{"a": {"password": "hunter2"}}"#],
             &["--extra-inputs=a:{\"secret\": \"hunter2\"}"],
+            &[
+                "--extra-inputs",
+                r#"payload_template:{"api_key": "hunter2", "p": {{ text|tojson }}}"#,
+            ],
             &["--reset-kv-cache-path=/reset?token=hunter2"],
         ] {
             let shown = line(words);

@@ -17,8 +17,6 @@ const RETRY: &str =
 /// Names with the reason. A `*` at the end stands for any rest.
 const REFUSED: &[(&str, &str)] = &[
     ("search-*", SEARCH),
-    ("variant", SEARCH),
-    ("sweep-variant", SEARCH),
     ("optimization-*", SEARCH),
     ("public-dataset", PUBLIC),
     ("hf-*", PUBLIC),
@@ -58,7 +56,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("auth-type", "requests are not signed"),
     (
         "template*",
-        "bodies are those of the endpoint type; add keys with --extra-inputs",
+        "write the template of bodies as --extra-inputs payload_template:TEXT with --endpoint-type template",
     ),
     ("agentic-*", AGENTIC),
     ("trajectory-*", AGENTIC),

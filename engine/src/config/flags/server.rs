@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use super::super::address::Step;
 use super::super::diagnostic::quote;
+use super::super::endpoint_type::EndpointType;
 use super::super::scalar::{self, Fault};
 use super::super::tree::{Entry, Node, Position, Style, Value};
 use super::document::mapping_at;
@@ -31,7 +32,7 @@ pub(super) static FLAGS: &[Flag] = &[
         .more("The path of the API is appended to it. Several addresses take sessions in turn. Replaces the addresses of the config file."),
     Flag::value("url-strategy", "WORD", Endpoint, Benchmark("endpoint.url_strategy"), "How several addresses are chosen: round_robin"),
     Flag::value("endpoint-type", "TYPE", Endpoint, Benchmark("endpoint.type"), "API of the server [default: chat]")
-        .more("chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings or nim_rankings."),
+        .more("chat, completions, responses, messages, embeddings, cohere_rankings, hf_tei_rankings, nim_rankings, or template, whose body and answer are told with --extra-inputs."),
     Flag::value("endpoint", "PATH", Endpoint, Benchmark("endpoint.path"), "Path of the API on the server [default: that of the type]")
         .aka(&["custom-endpoint"]),
     Flag::switch("streaming", Endpoint, Benchmark("endpoint.streaming"), "Ask for a stream of tokens, which gives a time to first token [default: off]"),
@@ -42,7 +43,8 @@ pub(super) static FLAGS: &[Flag] = &[
                credential are masked, and all values in the recorded command."),
     Flag::values("extra-inputs", "KEY:VALUE", Endpoint, Special, "Keys for every request body, or one JSON object, repeatable")
         .more("true, false, null and numbers get their JSON type, everything else is text; a value in JSON (a list, an object, a quoted text) is taken \
-               as such. Joins `extra` of the config file."),
+               as such. Joins `extra` of the config file. With type template, payload_template:TEXT is the template of the body (a Jinja template of a JSON \
+               object, nv-embedqa, or the path of a file), and response_field:JMESPATH says where the answer is."),
     Flag::value("request-timeout-seconds", "TIME", Endpoint, Benchmark("endpoint.timeout"), "Longest request, 0 for no limit [default: 6h]"),
     Flag::value("connection-reuse-strategy", "WORD", Endpoint, Benchmark("endpoint.connection_reuse"), "pooled, never or sticky-user-sessions [default: pooled]"),
     Flag::value("session-header", "NAME", Endpoint, Benchmark("endpoint.session_header"), "Header with the session's id [default: X-Correlation-ID]"),
@@ -89,7 +91,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
     Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices of the run that have figures of their own [default: none]"),
     Flag::switch("show-trace-timing", Unlisted, Benchmark("artifacts.show_trace_timing"), "Times of traces"),
-    Flag::switch("export-outputs-json", Unlisted, Benchmark("artifacts.export_outputs_json"), "Answers as JSON"),
+    Flag::switch("export-outputs-json", Output, Benchmark("artifacts.export_outputs_json"), "Write the text of each answer to outputs.json [default: with --export-level raw]"),
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
     Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),
     Flag::value("workers-max", "N", Unlisted, Benchmark("runtime.workers"), "Workers").aka(&["max-workers"]),
@@ -215,6 +217,27 @@ impl Overlay<'_> {
         self.put(&steps, value, at);
     }
 
+    /// Whether requests are made of a template: the flag says it, or the file.
+    fn has_template(&self) -> bool {
+        let kind = self.at(&keys("endpoint.type")).and_then(|node| node.scalar());
+        match kind {
+            Some(kind) => kind.text.eq_ignore_ascii_case(EndpointType::Template.as_str()),
+            None => self.at(&keys("endpoint.template")).is_some(),
+        }
+    }
+
+    /// A key of bodies; or, with type template, what the peer's command line gives as one.
+    fn put_extra(&mut self, name: &str, value: &Rc<Node>, text: Option<&str>, given: &Given) {
+        let place = match name {
+            "payload_template" if self.has_template() => "endpoint.template.body",
+            "response_field" if self.has_template() => "endpoint.template.response_field",
+            _ => return self.put_named("extra", name, value, given.at),
+        };
+        // A template looks like JSON, and is the text that was typed.
+        let value = text.map_or_else(|| Rc::clone(value), |text| given.text(text));
+        self.put(&keys(place), &value, given.at);
+    }
+
     fn write_extra(&mut self) {
         let Some(given) = self.get("extra-inputs") else { return };
         let mut seen: Vec<String> = Vec::new();
@@ -224,7 +247,7 @@ impl Overlay<'_> {
                     Ok(Json::Object(object)) => {
                         for (name, value) in &object {
                             if self.is_new("key", name, &mut seen, given.at) {
-                                self.put_named("extra", name, &json_node(value, given.at), given.at);
+                                self.put_extra(name, &json_node(value, given.at), None, given);
                             }
                         }
                     }
@@ -238,7 +261,7 @@ impl Overlay<'_> {
             match word.split_once(':') {
                 Some((name, value)) if !name.is_empty() => {
                     if self.is_new("key", name, &mut seen, given.at) {
-                        self.put_named("extra", name, &extra_value(given, value), given.at);
+                        self.put_extra(name, &extra_value(given, value), Some(value), given);
                     }
                 }
                 _ => self.mistake(
@@ -276,7 +299,11 @@ impl Overlay<'_> {
             };
             let traced = self.get("export-http-trace").and_then(Given::is_on) == Some(true);
             let why = "traces stand in the lines of requests, which level summary has none of";
-            let is_excluded = traced && records == "false" && self.exclude("export-http-trace", "export-level", why);
+            let has_outputs = self.get("export-outputs-json").and_then(Given::is_on) == Some(true);
+            let why_texts = "texts of answers are kept with the records of requests, which level summary has none of";
+            let is_excluded = records == "false"
+                && (traced && self.exclude("export-http-trace", "export-level", why)
+                    || has_outputs && self.exclude("export-outputs-json", "export-level", why_texts));
             if !is_excluded {
                 self.put(&keys("artifacts.records"), &given.scalar(records), given.at);
             }

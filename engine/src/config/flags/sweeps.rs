@@ -8,8 +8,8 @@ use super::given::{Given, collection, scalar};
 use super::overlay::{Overlay, keys};
 use super::table::{Flag, Group, Writes};
 
-use Group::{Sweep, Unlisted};
-use Writes::{Envelope, Sweep as Rule};
+use Group::Sweep;
+use Writes::{Envelope, Special, Sweep as Rule};
 
 pub(super) static FLAGS: &[Flag] = &[
     Flag::value(
@@ -53,31 +53,32 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
     Flag::value(
         "convergence-metric",
-        "TAG",
-        Unlisted,
+        "METRIC",
+        Sweep,
         Envelope("multi_run.convergence.metric"),
-        "Metric that ends the runs",
-    ),
+        "End the runs of a variation once this metric agrees between them, such as request_latency",
+    )
+    .more("--num-profile-runs is then the most runs. Two are the fewest."),
     Flag::value(
         "convergence-stat",
         "WORD",
-        Unlisted,
+        Sweep,
         Envelope("multi_run.convergence.stat"),
-        "Statistic of that metric",
+        "Statistic of that metric: avg, p50, p90, p95, p99, min, max [default: avg]",
     ),
     Flag::value(
         "convergence-threshold",
         "N",
-        Unlisted,
+        Sweep,
         Envelope("multi_run.convergence.threshold"),
-        "When the runs agree",
+        "From 0 to 1: largest ci_width or cv, or smallest p-value [default: 0.1 for ci_width, else 0.05]",
     ),
     Flag::value(
         "convergence-mode",
         "WORD",
-        Unlisted,
-        Envelope("multi_run.convergence.mode"),
-        "How the runs are compared",
+        Sweep,
+        Special,
+        "How runs are compared: ci_width, cv, or distribution for their requests [default: ci_width]",
     ),
     Flag::value(
         "sweep-type",
@@ -106,6 +107,18 @@ pub(super) static FLAGS: &[Flag] = &[
         Rule("cooldown_seconds"),
         "Pause between variations [default: 0]",
     ),
+    Flag::values(
+        "variant",
+        "VARIANT",
+        Sweep,
+        Special,
+        "One variation, as '[name:] key=value, key=value' with flags for keys; give two or more",
+    )
+    .aka(&["sweep-variant"])
+    .more(
+        "As in --variant 'short: isl=128, concurrency=64' --variant 'long: isl=8000, concurrency=4'. Keys are flags of load, warmup, data set and sessions, model \
+         and streaming, without their dashes; - and _ are the same. No lists of values beside it, and no sweep of a config file.",
+    ),
     Flag::switch(
         "no-sweep-table",
         Sweep,
@@ -115,12 +128,19 @@ pub(super) static FLAGS: &[Flag] = &[
 ];
 
 /// Flags that say how the runs of one variation go on from each other.
-const OF_TRIALS: [&str; 4] = [
+const OF_TRIALS: [&str; 8] = [
     "profile-run-cooldown-seconds",
     "confidence-level",
     "profile-run-disable-warmup-after-first",
     "parameter-sweep-mode",
+    "convergence-metric",
+    "convergence-stat",
+    "convergence-threshold",
+    "convergence-mode",
 ];
+
+/// Flags that say how runs are compared.
+const OF_CONVERGENCE: [&str; 3] = ["convergence-stat", "convergence-threshold", "convergence-mode"];
 
 /// Flags that say how several runs differ or are shown, whether of one variation or of several.
 const OF_CELLS: [&str; 3] = ["set-consistent-seed", "vary-seed-per-trial", "no-sweep-table"];
@@ -129,6 +149,7 @@ impl Overlay<'_> {
     /// The lists of all flags, as a sweep or in the one of the file, and its rules.
     pub(super) fn write_sweep(&mut self) {
         let written = self.envelope.get("sweep").filter(|node| !node.is_null()).cloned();
+        self.write_convergence();
         self.check_runs(written.is_some() || !self.lists.is_empty());
         let kind = self.get("sweep-type");
         if let (Some(kind), Some(sweep)) = (kind, &written) {
@@ -141,7 +162,7 @@ impl Overlay<'_> {
         if let Some(kind) = kind.filter(|kind| !matches!(kind.word(), "grid" | "zip")) {
             return self.refuse_word(kind, "grid, zip");
         }
-        if self.lists.is_empty() && written.is_none() {
+        if self.lists.is_empty() && written.is_none() && self.get("variant").is_none() {
             for given in self
                 .flags
                 .iter()
@@ -162,8 +183,42 @@ impl Overlay<'_> {
         }
     }
 
+    /// How runs are compared, where there is something that is. The peer spells the words of the flag with `-`, those of the file with `_`.
+    fn write_convergence(&mut self) {
+        let metric = keys("multi_run.convergence.metric");
+        if let Some(mode) = self.get("convergence-mode") {
+            let steps = keys("multi_run.convergence.mode");
+            self.put_envelope(&steps, &mode.scalar(&mode.word().replace('-', "_")), mode.at);
+        }
+        let rule = self
+            .envelope
+            .get("multi_run")
+            .and_then(|runs| runs.get("convergence").cloned());
+        // What is there and no mapping is a mistake of the file, and is told there.
+        let is_complete =
+            rule.is_none_or(|rule| !matches!(rule.value, Value::Mapping(_)) || rule.get("metric").is_some());
+        if is_complete {
+            return;
+        }
+        let mut without = false;
+        for name in OF_CONVERGENCE {
+            if let Some(given) = self.get(name) {
+                without = true;
+                self.mistake(
+                    given.at,
+                    "says how runs are compared, and nothing is; add --convergence-metric, or remove the flag",
+                );
+            }
+        }
+        if without {
+            // Told once.
+            let told = Rc::new(Node::placeholder(Position::NOWHERE));
+            self.put_envelope(&metric, &told, Position::NOWHERE);
+        }
+    }
+
     /// Rules of several runs, where there is one.
-    fn check_runs(&self, has_sweep: bool) {
+    fn check_runs(&mut self, has_sweep: bool) {
         let runs = self
             .envelope
             .get("multi_run")
@@ -177,6 +232,11 @@ impl Overlay<'_> {
                     "nothing runs more than once; add --num-profile-runs, or remove the flag",
                 );
             }
+        }
+        if !has_trials && self.get("convergence-metric").is_some() {
+            // That there are no runs to compare has been told.
+            let none = scalar("null", Style::Plain, Position::NOWHERE);
+            self.put_envelope(&keys("multi_run.convergence"), &none, Position::NOWHERE);
         }
         for name in OF_CELLS {
             if let (Some(given), false) = (self.get(name), has_trials || has_sweep) {

@@ -218,7 +218,7 @@ fn bases() -> Vec<Value> {
             "prefix_prompts": {"shared_system_length": 4, "user_context_length": 2},
         },
         "phases": phases,
-        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "trace": false, "slice_duration": "5s"},
+        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "export_outputs_json": true, "trace": false, "slice_duration": "5s"},
         "slos": {"request_latency": 1500}, "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
         "server_metrics": {"enabled": true, "urls": ["http://h"], "formats": ["json"], "discovery": {"mode": "auto"}},
         "gpu_telemetry": {"enabled": true, "url": "http://h", "collector": "dcgm", "mode": "summary"}, "network_latency": {"enabled": false},
@@ -239,7 +239,8 @@ fn bases() -> Vec<Value> {
     let scenarios = json!({"type": "scenarios", "runs": [{"name": "a", "benchmark": {"profiling": {"grace_period": 7}}, "values": {"profiling.duration": 3},
                            "variables": {"x": 1}}]});
     let runs = json!({"num_runs": 2, "cooldown_seconds": 1, "confidence_level": 0.9, "set_consistent_seed": true, "vary_seed_per_trial": true,
-                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}});
+                      "disable_warmup_after_first": true, "failure_policy": {"max_failures": 1}, "convergence": {"metric": "request_latency",
+                      "stat": "p99", "mode": "cv", "threshold": 0.2, "min_runs": 2}});
     let mut shaped = simple.clone();
     shaped["dataset"] = json!({
         "prompts": {
@@ -261,8 +262,12 @@ fn bases() -> Vec<Value> {
     let mut ranked = simple.clone();
     ranked["endpoint"] = json!({"url": "http://h", "type": "cohere_rankings"});
     ranked["dataset"] = json!({"entries": 2, "rankings": {"passages": 4, "passage_tokens": {"mean": 8, "stddev": 1}, "query_tokens": 8}});
+    let mut custom = simple.clone();
+    custom["endpoint"] =
+        json!({"url": "http://h", "template": {"body": "{\"p\": {{ text|tojson }}}", "response_field": "a[0].b"}});
     vec![
         json!({"benchmark": ranked}),
+        json!({"benchmark": custom}),
         json!({"benchmark": shaped}),
         json!({"benchmark": paired}),
         json!({"benchmark": ranged}),

@@ -60,11 +60,7 @@ fn all_mistakes_are_reported_in_the_order_of_the_file() {
 
 #[test]
 fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
-    let cases = [
-        ("sweep: {type: sobol}\n", "`sobol`", 1),
-        ("multiRun: {convergence: {}}\n", "`convergence`", 1),
-        ("multi_run: {convergence: {metric: x}}\n", "`convergence`", 1),
-    ];
+    let cases = [("sweep: {type: sobol}\n", "`sobol`", 1)];
     for (envelope, words, line) in cases {
         let found = Sample { envelope, ..SAMPLE }.mistakes();
         assert!(
@@ -366,6 +362,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             slice_duration_s: None,
             slice_at: None,
             raw: None,
+            export_outputs_json: None,
             trace: None,
         }
     );
@@ -383,6 +380,11 @@ fn artifacts_are_read_and_stay_in_their_directory() {
         (
             "records: false, raw: true",
             "requests and answers are kept with the records",
+        ),
+        ("export_outputs_json: raw", "true or false"),
+        (
+            "records: false, export_outputs_json: true",
+            "texts of answers are kept with the records",
         ),
         ("trace: 1.5", "true or false"),
         (

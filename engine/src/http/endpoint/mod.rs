@@ -7,6 +7,7 @@
 //! | responses | `response.output_text.delta` and its like | `response.completed` | `response` |
 //! | messages | `content_block_delta` | `stop_reason`, `message_stop` | `message` |
 //! | embeddings, rankings | none: they have no stream | | list of embeddings or of ranks |
+//! | a template's | whatever looks like an answer, or an [`Extractor`](super::Extractor) finds | end of the body | the same |
 //!
 //! Readers are pure: JSON bytes in, [`Facts`] out, no state from event to event. What events add up to is the stream's business.
 
@@ -15,10 +16,12 @@ mod completions;
 mod lists;
 mod messages;
 mod responses;
+mod template;
 
 use super::chunk_shape::Holes;
 use super::json::{Cursor, Invalid, Kind};
 use super::usage::UsageObject;
+pub(super) use template::{Place, read as read_template, text as text_of};
 
 /// The API that answers are read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +43,8 @@ pub enum Protocol {
     TeiRankings,
     /// Rankings of NVIDIA NIM.
     NimRankings,
+    /// What its user alone knows: a pool's [`Extractor`](super::Extractor) tells where answers are.
+    Template,
 }
 
 /// The facts of one event, or of one whole body.
@@ -100,7 +105,7 @@ const NO_STREAMS: &str = "response is an event stream, which this API does not h
 
 impl Protocol {
     /// All of them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Chat,
         Self::Completions,
         Self::Responses,
@@ -109,6 +114,7 @@ impl Protocol {
         Self::CohereRankings,
         Self::TeiRankings,
         Self::NimRankings,
+        Self::Template,
     ];
 
     /// Reads the data of one event and notes the values that may differ in another one without a change of these facts.
@@ -119,6 +125,7 @@ impl Protocol {
             Self::Responses => responses::read_event(json, holes),
             Self::Messages => messages::read_event(json, holes),
             Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => lists::read_event(json),
+            Self::Template => template::read(json, holes),
         }
     }
 
@@ -133,6 +140,7 @@ impl Protocol {
             Self::CohereRankings => lists::read_rankings(json, lists::Place::Results),
             Self::TeiRankings => lists::read_rankings(json, lists::Place::TopOrResults),
             Self::NimRankings => lists::read_rankings(json, lists::Place::Rankings),
+            Self::Template => template::read(json, &mut Holes::default()),
         }
     }
 
@@ -152,12 +160,16 @@ impl Protocol {
             Self::CohereRankings => "response has no list `results` with an item",
             Self::TeiRankings => "response is not a list with a rank, and has no list `results` with an item",
             Self::NimRankings => "response has no list `rankings` with an item",
+            Self::Template => "response has no text where endpoint.template looks for it",
         }
     }
 
     /// Said of a whole stream without content.
     pub(super) fn silent_stream(self) -> String {
         match self.events() {
+            Some(_) if self == Self::Template => {
+                "no token received: no event of the stream carried text where endpoint.template looks for it".to_owned()
+            }
             Some(events) => {
                 format!("no token received: no event of the stream carried content as events of {events} do")
             }
@@ -172,8 +184,14 @@ impl Protocol {
             Self::Completions => Some("completions"),
             Self::Responses => Some("responses"),
             Self::Messages => Some("messages"),
+            Self::Template => Some("the template"),
             Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => None,
         }
+    }
+
+    /// Whether a stream is whole when its body is: nothing else is known of its end.
+    pub(super) fn ends_with_body(self) -> bool {
+        self == Self::Template
     }
 
     /// Said of a stream that ended too soon.
@@ -181,7 +199,9 @@ impl Protocol {
         match self {
             Self::Responses => "truncated stream: it ended without response.completed",
             Self::Messages => "truncated stream: it ended without a stop reason and without message_stop",
-            Self::Chat | Self::Completions => "truncated stream: it ended without a finish reason and without [DONE]",
+            Self::Chat | Self::Completions | Self::Template => {
+                "truncated stream: it ended without a finish reason and without [DONE]"
+            }
             Self::Embeddings | Self::CohereRankings | Self::TeiRankings | Self::NimRankings => NO_STREAMS,
         }
     }

@@ -392,7 +392,7 @@ impl ResponseReader {
                 }
             }
             Sink::Answer if self.carry.is_empty() && self.body.is_done() => {
-                self.failure = self.answer.answer(payload, feed).map(Box::new);
+                self.failure = self.answer.answer(payload, pool, feed).map(Box::new);
                 self.finish(pool);
             }
             Sink::Answer => {
@@ -439,7 +439,7 @@ impl ResponseReader {
                     *failure = answer.verdict().map(Box::new);
                 }
             }
-            Sink::Answer => *failure = answer.answer(carry.bytes(), feed).map(Box::new),
+            Sink::Answer => *failure = answer.answer(carry.bytes(), pool, feed).map(Box::new),
             Sink::ErrorText => {
                 if let Some(failure) = failure {
                     failure.add_body(carry.bytes());

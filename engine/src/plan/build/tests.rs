@@ -7,6 +7,7 @@ mod models;
 mod phases;
 mod slices;
 mod telemetry;
+mod templates;
 
 use super::*;
 use crate::config::parse;

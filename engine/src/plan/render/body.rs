@@ -233,6 +233,8 @@ fn built_fields(inputs: &RenderInputs<'_>, written: Option<&Written>) -> Vec<(&'
             Some(("query", Field::Said(Form::QueryObject))),
             Some(("passages", Field::Said(Form::PassageObjects))),
         ],
+        // Its bodies are made elsewhere, all of them.
+        EndpointKind::Template => Vec::new(),
     };
     fields.into_iter().flatten().collect()
 }

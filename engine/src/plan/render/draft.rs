@@ -158,8 +158,14 @@ impl<'a> Draft<'a> {
     /// Requests have no place for it, or the images take too much with it.
     pub(in crate::plan) fn opened(mut self, opening: Opening) -> Result<Self, RenderError> {
         let (template, inputs) = (&self.parts.template, self.parts.inputs);
-        if let Some(key) = template.replaced_by(inputs, &opening) {
-            return Err(RenderError::ExtraOpening { key });
+        match &self.parts.bodies {
+            Some(bodies) if !bodies.have_text() => return Err(RenderError::TemplateOpening),
+            Some(_) => {}
+            None => {
+                if let Some(key) = template.replaced_by(inputs, &opening) {
+                    return Err(RenderError::ExtraOpening { key });
+                }
+            }
         }
         let conversations = u64::from(self.source.count());
         // Requests that say everything themselves say this too.
@@ -174,6 +180,32 @@ impl<'a> Draft<'a> {
         self.bytes = self.bytes.saturating_add(more);
         self.parts.opening = opening;
         check_bytes(self.source.count(), self.bytes)?;
+        Ok(self)
+    }
+
+    /// The same, if every turn has a body: whether a template makes one, and how long, shows only once it is made. So all are, one after the other. Nothing may
+    /// be added to the draft behind this.
+    ///
+    /// # Errors
+    /// The template has no body for a turn, or bodies take too much.
+    pub(in crate::plan) fn with_bodies(mut self) -> Result<Self, RenderError> {
+        let Some(bodies) = &self.parts.bodies else {
+            return Ok(self);
+        };
+        let mut bytes = 0u64;
+        for (number, mut conversation) in (0u32..).zip(self.source.conversations()) {
+            self.parts.opening.open(number, &mut conversation);
+            for (position, turn) in (0u32..).zip(&conversation.turns) {
+                let body = bodies.body(self.parts.model(number), turn).map_err(|fault| {
+                    let own = conversation.id.as_deref().map(str::to_owned);
+                    let id = own.unwrap_or_else(|| self.source.made_ids().of(number));
+                    RenderError::payload(id, position, fault)
+                })?;
+                bytes = bytes.saturating_add((body.len() + size_of::<RequestImage>()) as u64);
+            }
+            check_bytes(self.source.count(), bytes)?;
+        }
+        self.bytes = bytes;
         Ok(self)
     }
 
@@ -257,14 +289,14 @@ impl<'a> Sizes<'a> {
         demands: impl IntoIterator<Item = Demands<'d>>,
     ) -> Result<(), RenderError> {
         let (kind, template) = (self.parts.inputs.kind, &self.parts.template);
-        if turns > 1 && !kind.carries_history() {
+        if turns > 1 && !kind.takes_turns() {
             return Err(RenderError::SeveralTurns {
                 id: id(),
                 turns: turns as usize,
                 kind: kind.as_str(),
             });
         }
-        if turns > 1 && !template.has_text() {
+        if turns > 1 && kind.carries_history() && !template.has_text() {
             return Err(RenderError::ExtraMessages { key: template.said_key });
         }
         if let Some(reason) = demands.into_iter().find_map(|turn| said::misfit(kind, turn)) {

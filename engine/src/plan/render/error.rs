@@ -94,6 +94,12 @@ pub enum RenderError {
         /// The key of what is replaced.
         key: &'static str,
     },
+    /// A beginning for prompts that bodies do not hold.
+    #[error(
+        "dataset.prefix_prompts: the template of bodies says nothing of the prompt, and so not what it begins with; write {{{{ text|tojson }}}} in \
+         endpoint.template.body, or remove the key"
+    )]
+    TemplateOpening,
     /// A conversation that goes on, with an API that does not.
     #[error(
         "dataset: conversation {id} has {turns} turns, and requests of type {kind} have no place for what was said before; use prompts of \
@@ -116,6 +122,18 @@ pub enum RenderError {
         kind: &'static str,
         /// What does not suit.
         reason: &'static str,
+    },
+    /// A body that the user's template could not make.
+    #[error("conversation {id}, turn {turn}, has no body: {reason}")]
+    Payload {
+        /// The conversation.
+        id: String,
+        /// Its turn, from 1.
+        turn: u32,
+        /// What is wrong.
+        reason: String,
+        /// Byte of the template at which it is wrong, if that is known.
+        offset: Option<usize>,
     },
     /// No entry at all.
     #[error("dataset.entries: found 0, at least 1 is needed")]

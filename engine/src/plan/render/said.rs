@@ -178,7 +178,7 @@ pub(super) fn misfit(kind: EndpointKind, turn: Demands<'_>) -> Option<&'static s
 }
 
 /// All texts of a turn's message.
-fn texts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = &'a str> {
+pub(super) fn texts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = &'a str> {
     std::iter::once(&*turn.text).chain(more_texts(turn).iter().map(String::as_str))
 }
 
@@ -187,7 +187,7 @@ fn more_texts<'a>(turn: &'a Turn<'_>) -> &'a [String] {
 }
 
 /// Passages are what they are, or of a record with several texts those behind the query.
-fn passages<'a>(turn: &'a Turn<'_>) -> &'a [String] {
+pub(super) fn passages<'a>(turn: &'a Turn<'_>) -> &'a [String] {
     turn.written
         .as_deref()
         .map_or(&[], |written| match written.passages.is_empty() {

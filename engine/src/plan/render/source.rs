@@ -36,7 +36,7 @@ struct Rendered {
     own_ids: Vec<(u32, Box<str>)>,
 }
 
-impl Source<'_> {
+impl<'t> Source<'t> {
     /// Makes all requests. The source must not be empty.
     pub(super) fn render(mut self, parts: &Parts<'_>, threads: usize) -> RequestImages {
         let made = self.made_ids();
@@ -57,8 +57,20 @@ impl Source<'_> {
         })
     }
 
+    /// All conversations, made one after the other; the source keeps what it has.
+    pub(super) fn conversations(&self) -> Box<dyn Iterator<Item = Conversation<'t>> + '_> {
+        match self {
+            Self::Synthetic(dataset) => Box::new(dataset.conversations_in(0..dataset.entries).map(shorter)),
+            Self::Rankings(dataset) => Box::new(dataset.conversations_in(0..dataset.entries).map(shorter)),
+            Self::Sessions { sessions, make } => {
+                let mut make = make.clone();
+                Box::new(sessions.iter().map(move |session| make.make(session.clone())))
+            }
+        }
+    }
+
     /// The identities of conversations that bring none.
-    fn made_ids(&self) -> ConversationIds {
+    pub(super) fn made_ids(&self) -> ConversationIds {
         match self {
             Self::Synthetic(dataset) => ConversationIds::new(dataset.seed),
             Self::Rankings(dataset) => ConversationIds::new(dataset.seed),

@@ -90,6 +90,7 @@ impl Given {
             headers: &self.headers,
             session_header: self.session_header.as_deref(),
             extra: &self.extra,
+            template: None,
         })
     }
 

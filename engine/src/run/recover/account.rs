@@ -22,6 +22,8 @@ pub(super) struct Account<'a> {
     pub(super) found: &'a Found,
     /// The answers are there, and what it takes to write them out is not.
     pub(super) raw_is_lost: bool,
+    /// The same of texts of answers.
+    pub(super) outputs_are_lost: bool,
     /// The same of traces.
     pub(super) traces_are_lost: bool,
 }
@@ -85,6 +87,9 @@ impl Account<'_> {
         }
         if self.raw_is_lost {
             lines.push(format!("raw requests and answers are not written: {UNMASKED}"));
+        }
+        if self.outputs_are_lost {
+            lines.push(format!("texts of answers are not written: {UNMASKED}"));
         }
         lines
     }

@@ -65,6 +65,7 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
     let target = options.output.clone().unwrap_or_else(|| run.clone());
     let (anchor, start) = (opening.anchor(), Nanos(opening.start));
     let (has_heads, has_bodies) = (opening.plan.has_heads(), opening.plan.has_bodies());
+    let shows_texts = opening.plan.is_without_secrets();
     let mut plan = opening
         .plan
         .restore(&opening.dataset, target)
@@ -95,10 +96,12 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
         salvage: &salvage,
         found: &found,
         raw_is_lost: plan.artifacts.raw && !has_bodies,
+        outputs_are_lost: plan.artifacts.outputs && !shows_texts,
         traces_are_lost: plan.artifacts.trace && !has_heads,
     };
     plan.artifacts.trace &= has_heads;
     plan.artifacts.raw &= has_bodies;
+    plan.artifacts.outputs &= shows_texts;
     let mut lines = account.lines(&plan, &path);
     let (report, texts_failure) = collect(&plan, &directory, anchor, &found, &salvage, &account, &mut files);
     lines.extend(report.slices.as_ref().and_then(Slices::warning));

@@ -2,7 +2,7 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TOKENIZER,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -21,6 +21,7 @@ const TYPES: Shape = Words(&[
     "cohere_rankings",
     "hf_tei_rankings",
     "nim_rankings",
+    "template",
 ]);
 const URLS: Shape = OneOf(&[Text, List(&Text)]);
 /// A path on a server.
@@ -135,6 +136,11 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         FreeMap,
         "Keys merged into every request body, as in {temperature: 0, ignore_eos: true}.",
     ),
+    (
+        "template",
+        Section(&TEMPLATE),
+        "What bodies are made of and where answers are, for an API of your own; sets type: template.",
+    ),
     ("session_header", Text, "Name that replaces X-Correlation-ID."),
     (
         "use_legacy_max_tokens",
@@ -175,6 +181,19 @@ pub(super) const IN_ENDPOINT: &[Key] = &[
         "server_profiler",
         OneOf(&[Switch, Section(&SERVER_PROFILER)]),
         "POSTs that start and stop the server's profiler around each profiling phase.",
+    ),
+];
+
+pub(super) const IN_TEMPLATE: &[Key] = &[
+    (
+        "body",
+        Text,
+        "A Jinja template of a JSON object, as in {\"prompt\": {{ text|tojson }}}; nv-embedqa; or the path of a file.",
+    ),
+    (
+        "response_field",
+        Text,
+        "JMESPath to the answer, as in data[0].text. Without it the answer is looked for where APIs keep theirs.",
     ),
 ];
 
@@ -364,6 +383,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         "raw",
         Boolean,
         "Whether requests and answers are written byte by byte, for looking at a server and not for measuring it.",
+    ),
+    (
+        "export_outputs_json",
+        Boolean,
+        "Whether outputs.json has the text of each answer; as raw by default.",
     ),
     (
         "trace",

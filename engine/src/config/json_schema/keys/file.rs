@@ -1,6 +1,6 @@
 //! Keys beside `benchmark`, of sweeps and of several runs.
 
-use super::super::super::schema::{BENCHMARK, FAILURE_POLICY, MULTI_RUN, SCENARIO, SWEEP};
+use super::super::super::schema::{BENCHMARK, CONVERGENCE, FAILURE_POLICY, MULTI_RUN, SCENARIO, SWEEP};
 use super::super::shape::Limits;
 use super::super::shape::Shape::*;
 use super::Key;
@@ -120,8 +120,41 @@ pub(super) const IN_MULTI_RUN: &[Key] = &[
         "Whether runs after the first leave their warmup out; true by default.",
     ),
     (
+        "convergence",
+        Section(&CONVERGENCE),
+        "Runs a variation no more once its runs agree.",
+    ),
+    (
         "failure_policy",
         Section(&FAILURE_POLICY),
         "When the cells that are left are not run any more.",
+    ),
+];
+
+pub(super) const IN_CONVERGENCE: &[Key] = &[
+    (
+        "metric",
+        Text,
+        "Metric of the run's summary that the runs must agree in, such as request_latency.",
+    ),
+    (
+        "stat",
+        Words(&["avg", "p50", "p90", "p95", "p99", "min", "max"]),
+        "Its statistic; avg by default. Not for mode distribution.",
+    ),
+    (
+        "mode",
+        Words(&["ci_width", "cv", "distribution"]),
+        "ci_width: interval over mean. cv: deviation over mean. distribution: the latest run's requests against earlier ones.",
+    ),
+    (
+        "threshold",
+        Number(NOT_NEGATIVE.up_to(1.0)),
+        "Largest ci_width (0.1 by default) or cv (0.05), or smallest p-value of distribution (0.05).",
+    ),
+    (
+        "min_runs",
+        Whole(2),
+        "Fewest runs with the figure; 2 by default, num_runs at most.",
     ),
 ];

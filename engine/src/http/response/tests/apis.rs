@@ -198,7 +198,11 @@ fn an_answer_of_another_api_is_told_with_what_was_found_and_what_was_wanted() {
     let is_read = |own: Protocol, protocol: Protocol| {
         own == protocol || (own, protocol) == (Protocol::CohereRankings, Protocol::TeiRankings)
     };
-    for protocol in Protocol::ALL {
+    // What is of nobody may look like anything.
+    for protocol in Protocol::ALL
+        .into_iter()
+        .filter(|protocol| *protocol != Protocol::Template)
+    {
         for (own, body, words) in bodies {
             if own.is_some_and(|own| is_read(own, protocol)) {
                 continue;
@@ -236,6 +240,31 @@ fn an_answer_of_another_api_is_told_with_what_was_found_and_what_was_wanted() {
 }
 
 #[test]
+fn a_stream_of_nobodys_api_is_whole_when_its_body_is() {
+    let read = facts_as(
+        Protocol::Template,
+        &stream(&[
+            r#"{"text":"a"}"#,
+            r#"{"text":""}"#,
+            "plain",
+            r#"{"text":"","usage":{"completion_tokens":2}}"#,
+        ]),
+        Then::Stay,
+    );
+    assert_eq!((read.failure.is_none(), read.contents), (true, 2), "{read:?}");
+    let empty = facts_as(Protocol::Template, &stream(&[r#"{"text":""}"#, DONE]), Then::Stay);
+    let (kind, message) = empty.failure();
+    assert_eq!(kind, FailureKind::NoContent);
+    assert!(message.contains("where endpoint.template looks for it"), "{message}");
+    let other = facts_as(Protocol::Template, &sized("200 OK", "", r#"{"words":"a"}"#), Then::Stay);
+    assert_eq!(other.failure().0, FailureKind::NoContent);
+    let plain = facts_as(Protocol::Template, &sized("200 OK", "", "just words"), Then::Stay);
+    assert_eq!((plain.failure.is_none(), plain.contents), (true, 1), "{plain:?}");
+    let cut = facts_as(Protocol::Template, &stream(&[r#"{"text":"a"}"#])[..90], Then::Close);
+    assert!(cut.error.is_some() || cut.failure.is_some(), "{cut:?}");
+}
+
+#[test]
 fn an_api_without_streams_has_no_answer_in_one() {
     let read = facts_as(
         Protocol::Embeddings,
@@ -255,6 +284,7 @@ proptest! {
         ]), 0..12),
         protocol in prop::sample::select(vec![
             Protocol::Completions, Protocol::Responses, Protocol::Messages, Protocol::Embeddings, Protocol::TeiRankings,
+            Protocol::Template,
         ]),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 1..12),
     ) {

@@ -244,7 +244,7 @@ fn what_an_api_cannot_say_is_refused_with_the_reason() {
 
 #[test]
 fn probes_ask_for_one_token_in_the_form_of_the_api() {
-    let probe = |kind| String::from_utf8(probe_body(kind, "m", false, "Lo")).expect("text");
+    let probe = |kind| String::from_utf8(probe_body(kind, "m", false, None, "Lo").expect("a body")).expect("text");
     assert_eq!(
         probe(EndpointKind::Chat),
         r#"{"messages":[{"role":"user","content":"Lo"}],"model":"m","stream":false,"max_completion_tokens":1}"#
