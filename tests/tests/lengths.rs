@@ -165,7 +165,7 @@ fn mistakes_in_pairs_and_ranges_are_told_with_the_flag() {
             "--random-range-ratio: found `1`; allowed: a number from 0 to below 1; with --random-corpus-style sglang it may be 1",
         ),
         (
-            &["--isl", "10000000", "--num-prompts", "1000"],
+            &["--isl", "10000000", "--prompt-batch-size", "1000"],
             "; lower --num-dataset-entries or --isl",
         ),
     ] {
