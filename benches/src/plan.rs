@@ -124,6 +124,7 @@ pub fn plan(address: SocketAddr, requests: Requests, phases: Vec<PhasePlan>, dir
             raw: false,
             outputs: false,
             trace: false,
+            show_trace_timing: false,
             prefix: None,
             slice: None,
         },

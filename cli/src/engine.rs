@@ -37,7 +37,7 @@ pub(crate) use ringload_engine::config::{
     all_flags, duration_or_never, positive_duration, recorded, redact_url, refusal,
 };
 use ringload_engine::plan::{self, BuildOptions};
-use ringload_engine::report::{ClientReport, Report, Table, Verdict};
+use ringload_engine::report::{self, ClientReport, DistributionRow, Report, Table, Verdict};
 use ringload_mock_server::{MockServer, Options as MockOptions, StartError};
 
 /// What the console shows of a scope: the figures that decide, one screen for a few phases. Every other metric is in the artifacts.
@@ -337,19 +337,49 @@ pub(crate) fn client_limit(report: &Report) -> Option<String> {
 
 /// The report as tables: every phase that started, then the aggregate of the measured ones if there are several.
 pub(crate) fn scopes(report: &Report) -> Vec<Scope> {
-    let tables = report.scopes();
+    shown_tables(report).iter().map(scope_of).collect()
+}
+
+fn shown_tables(report: &Report) -> Vec<Table<'_>> {
+    let mut tables = report.scopes();
     let is_measured = |table: &Table<'_>| table.phase.is_some_and(|phase| phase.kind == PhaseKind::Profiling);
     // Of a single measured phase the aggregate would say the same once more.
     let is_aggregate_news = tables.iter().filter(|table| is_measured(table)).count() != 1;
-    let shown = tables.iter().filter(|table| table.phase.is_some() || is_aggregate_news);
-    shown.map(scope_of).collect()
+    tables.retain(|table| table.phase.is_some() || is_aggregate_news);
+    tables
+}
+
+/// How the requests of the same scopes went over the wire: a title and rows for each that had a request.
+pub(crate) fn trace_tables(report: &Report) -> Vec<(String, Vec<Row>)> {
+    let tables = shown_tables(report);
+    let of = |table: &Table<'_>| {
+        let timed = table.rows.iter().filter(|row| row.group == report::Group::Trace);
+        (
+            format!("HTTP trace timing, {}", name_of(table)),
+            timed.map(row_of).collect(),
+        )
+    };
+    let all = tables.iter().map(of);
+    all.filter(|(_, rows): &(_, Vec<Row>)| !rows.is_empty()).collect()
+}
+
+fn name_of(table: &Table<'_>) -> String {
+    match table.phase {
+        Some(phase) => format!("{} ({})", phase.name, phase.kind.as_str()),
+        None => "all profiling phases".to_owned(),
+    }
+}
+
+fn row_of(row: &DistributionRow) -> Row {
+    Row {
+        header: row.header.to_owned(),
+        unit: row.unit.to_owned(),
+        values: [row.avg, row.min, row.max, row.p99, row.p90, row.p50, row.std],
+    }
 }
 
 fn scope_of(table: &Table<'_>) -> Scope {
-    let mut title = match table.phase {
-        Some(phase) => format!("{} ({})", phase.name, phase.kind.as_str()),
-        None => "all profiling phases".to_owned(),
-    };
+    let mut title = name_of(table);
     if let Some(window) = table.scope.window {
         let seconds = window.end_ns.saturating_sub(window.start_ns) as f64 / 1e9;
         title.push_str(&format!(", {seconds:.1} s"));
@@ -358,11 +388,7 @@ fn scope_of(table: &Table<'_>) -> Scope {
         title.push_str(&format!(", client: {}", client.verdict().as_str()));
     }
     let shown = |tag: &str| CONSOLE_METRICS.contains(&tag);
-    let distributions = table.rows.iter().filter(|row| shown(row.tag)).map(|row| Row {
-        header: row.header.to_owned(),
-        unit: row.unit.to_owned(),
-        values: [row.avg, row.min, row.max, row.p99, row.p90, row.p50, row.std],
-    });
+    let distributions = table.rows.iter().filter(|row| shown(row.tag)).map(row_of);
     let scalars = table.scalars.iter().filter(|row| shown(row.tag)).map(|row| Row {
         header: row.header.to_owned(),
         unit: row.unit.to_owned(),

@@ -12,6 +12,7 @@ mod engine;
 mod exit;
 mod last_words;
 mod number;
+mod peer;
 mod progress;
 mod short_help;
 mod signals;
@@ -71,6 +72,15 @@ fn refuse(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
         && let Some(refusal) = engine::refusal(typed)
+    {
+        console::note(&format!("error: {refusal}"));
+        return Exit::Usage.into();
+    }
+    // A word after `config` is none of these.
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+        && std::env::args_os().nth(1).is_some_and(|first| first == typed.as_str())
+        && let Some(refusal) = peer::refusal(typed)
     {
         console::note(&format!("error: {refusal}"));
         return Exit::Usage.into();

@@ -95,6 +95,11 @@ fn counts_line(counts: &Tally) -> String {
     )
 }
 
+/// A table of its own beside those of the scopes.
+pub(crate) fn render_table(title: &str, rows: &[Row]) -> String {
+    format!("{title}\n{}", render_rows(rows))
+}
+
 fn render_rows(rows: &[Row]) -> String {
     let mut cells: Vec<Vec<String>> = vec![
         std::iter::once("metric".to_owned())

@@ -462,6 +462,7 @@ impl Scenario {
                 raw: false,
                 outputs: false,
                 trace: self.trace,
+                show_trace_timing: false,
                 prefix: None,
                 slice: self.slice,
             },

@@ -1,5 +1,6 @@
 //! The program by flags alone and over a file, as people who have commands for the peer call it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -131,6 +132,14 @@ fn a_command_for_the_peer_runs_through_a_link_of_its_name() {
     );
     let help = run("profile -h").expect(0);
     assert!(help.stdout.contains("Usage: aiperf profile"), "{}", help.stdout);
+    let plot = run("plot artifacts").expect(2);
+    assert!(
+        plot.stderr.starts_with("error: plot: not supported by ringload: "),
+        "{}",
+        plot.stderr
+    );
+    let below = run("config plot").expect(2);
+    assert!(below.stderr.contains("unrecognized subcommand"), "{}", below.stderr);
     assert!(run("--version").expect(0).stdout.starts_with("ringload "));
 }
 
@@ -282,6 +291,28 @@ fn keys_are_in_no_file_however_they_are_given() {
     }
 }
 
+/// With fewer prompts than requests the server would answer the rest from its prefix cache.
+#[test]
+fn without_a_file_no_prompt_is_sent_twice() {
+    let server = mock(|options| {
+        options.keep_messages = true;
+        options.fast = true;
+    });
+    let workplace = Workplace::new("");
+    profile(
+        &workplace,
+        &server.url(),
+        "--concurrency 4 --request-count 150 --isl 20",
+    )
+    .expect(0);
+    let ledger = server.ledger();
+    let prompts: BTreeSet<&str> = ledger
+        .iter()
+        .filter_map(|entry| Some(entry.messages.as_ref()?.first()?.content.as_str()))
+        .collect();
+    assert_eq!((ledger.len(), prompts.len()), (150, 150));
+}
+
 #[test]
 fn flags_change_the_only_profiling_phase_of_a_file() {
     let server = mock(|_| {});
@@ -339,6 +370,10 @@ fn unknown_flags_get_a_hint_and_those_of_the_peer_a_reason() {
         (
             "--model m --gpu-telemetry pynvml",
             "not supported by ringload yet: `pynvml`",
+        ),
+        (
+            "--model m --gpu-telemetry dashboard localhost:9400/metrics",
+            "--gpu-telemetry: not supported by ringload yet: `dashboard`; leave the word out",
         ),
         ("--scenario x", "--scenario: not supported by ringload"),
         ("-vv", "-v: not supported by ringload"),

@@ -43,6 +43,7 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
             cells.judges_requests(),
         ),
         notes: Vec::new(),
+        tables: Vec::new(),
         limit: None,
     };
     let outcome = match engine::run_cells(cells, &options, &mut |event| shown.take(&event)) {
@@ -51,7 +52,11 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
     };
     shown.progress.clear();
     let Shown {
-        table, notes, limit, ..
+        table,
+        notes,
+        tables,
+        limit,
+        ..
     } = shown;
     let mut text = String::new();
     for note in &notes {
@@ -65,6 +70,7 @@ pub(crate) fn run(cells: &Cells, run: RunOptions, wishes: &Wishes) -> Exit {
         text.push_str(&format!("{line}\n"));
     }
     text.push_str(&engine::best_lines(&outcome));
+    text.push_str(&tables.concat());
     text.push('\n');
     text.push_str(&table::render_files(cells.directory(), &outcome.files));
     if let Err(error) = console::print(&text) {
@@ -124,6 +130,8 @@ struct Shown<'a> {
     progress: Progress<std::io::Stderr>,
     table: CellTable,
     notes: Vec<String>,
+    /// Tables of cells, ready to be printed.
+    tables: Vec<String>,
     /// The first cell in which the client was the limit.
     limit: Option<String>,
 }
@@ -158,6 +166,12 @@ impl Shown<'_> {
                         let line = format!("warning: {warning}\n");
                         if !self.notes.contains(&line) {
                             self.notes.push(line);
+                        }
+                    }
+                    if outcome.shows_trace_timing {
+                        for (title, rows) in engine::trace_tables(&outcome.report) {
+                            let table = table::render_table(&format!("cell {name}: {title}"), &rows);
+                            self.tables.push(format!("\n{table}"));
                         }
                     }
                     let limit = engine::client_limit(&outcome.report);

@@ -170,6 +170,11 @@ fn conclude(outcome: &RunOutcome, told: &[String], fail_on_client_limited: bool)
     for scope in &scopes {
         text.push_str(&format!("\n{}", table::render(scope)));
     }
+    if outcome.shows_trace_timing {
+        for (title, rows) in engine::trace_tables(&outcome.report) {
+            text.push_str(&format!("\n{}", table::render_table(&title, &rows)));
+        }
+    }
     if !outcome.searches.is_empty() {
         text.push_str(&format!("\n{}\n", outcome.searches.join("\n")));
     }

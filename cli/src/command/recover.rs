@@ -34,6 +34,11 @@ fn conclude(recovered: &Recovered) -> Exit {
     for scope in &engine::scopes(&recovered.report) {
         text.push_str(&format!("\n{}", table::render(scope)));
     }
+    if recovered.shows_trace_timing {
+        for (title, rows) in engine::trace_tables(&recovered.report) {
+            text.push_str(&format!("\n{}", table::render_table(&title, &rows)));
+        }
+    }
     text.push('\n');
     text.push_str(&table::render_files(&recovered.artifact_directory, &recovered.files));
     let printed = super::printed(&text);

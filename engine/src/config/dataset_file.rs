@@ -1,11 +1,20 @@
 //! The keys of `benchmark.dataset` with type: file.
 
-use super::decode::Section;
+use super::decode::{Bounds, Section};
 use super::free;
+use super::synthesis::{self, Synthesis};
 use super::tree::Position;
 
 /// Keys that only datasets from files have.
-pub(super) const KEYS: [&str; 4] = ["path", "records", "format", "block_size"];
+pub(super) const KEYS: [&str; 7] = [
+    "path",
+    "records",
+    "format",
+    "block_size",
+    "ignore_trace_delays",
+    "inter_turn_delay_cap_seconds",
+    "synthesis",
+];
 
 /// Prompts that the user brings.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +27,12 @@ pub struct FileDataset {
     pub format_at: Position,
     /// Tokens of a block that a trace numbers.
     pub block_size: Option<u32>,
+    /// Whether recorded times count for nothing.
+    pub ignore_trace_delays: Option<bool>,
+    /// Longest wait between two turns, in seconds.
+    pub delay_cap_s: Option<f64>,
+    /// What is changed of the records.
+    pub synthesis: Option<Synthesis>,
 }
 
 /// Where records stand.
@@ -92,11 +107,10 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         let words = FileFormat::ALL.map(|format| (format.as_str(), format));
         field.word(&words, &REFUSED_FORMATS)
     });
+    // What a faulty format was meant to be is unknown.
+    let known_format = format.unwrap_or(Some(FileFormat::default()));
     let block_size = section.field("block_size").map(|field| {
-        // What a faulty format was meant to be is unknown.
-        if let Some(other) = format.unwrap_or(Some(FileFormat::default()))
-            && other != FileFormat::MooncakeTrace
-        {
+        if let Some(other) = known_format.filter(|format| *format != FileFormat::MooncakeTrace) {
             let name = other.as_str();
             field.report(format!(
                 "records of format {name} have no blocks; remove the key, or set format: mooncake_trace"
@@ -104,24 +118,52 @@ pub(super) fn decode(section: &Section<'_>) -> Option<FileDataset> {
         }
         field.integer(1, MAX_BLOCK.into())
     });
+    let ignore_trace_delays = section.field("ignore_trace_delays").map(|field| field.boolean());
+    let delay_cap_s = section
+        .field("inter_turn_delay_cap_seconds")
+        .map(|field| field.duration(Bounds::NOT_NEGATIVE));
+    let synthesis = section
+        .field("synthesis")
+        .map(|field| synthesis::decode(&field, known_format));
     let origin = origin(section)?;
     let origin_at = match &origin {
         FileOrigin::Path { at, .. } => *at,
         FileOrigin::Records(records) => records[0].0,
     };
-    Some(FileDataset {
+    let file = FileDataset {
         origin,
         format_at: format_at.unwrap_or(origin_at),
-        // A mistake in either is reported and gives up; absent is fine.
-        format: match format {
-            Some(format) => Some(format?),
-            None => None,
-        },
-        block_size: match block_size {
-            Some(size) => Some(size?),
-            None => None,
-        },
-    })
+        // A mistake in any of them is reported and gives up; absent is fine.
+        format: transpose(format)?,
+        block_size: transpose(block_size)?,
+        ignore_trace_delays: transpose(ignore_trace_delays)?,
+        delay_cap_s: transpose(delay_cap_s)?,
+        synthesis: transpose(synthesis)?,
+    };
+    if file.ignore_trace_delays == Some(true) {
+        warn_of_times(section, &file);
+    }
+    Some(file)
+}
+
+fn transpose<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        Some(value) => value.map(Some),
+        None => Some(None),
+    }
+}
+
+/// Says what changes times that are ignored. A file that is tried without its times may keep them.
+fn warn_of_times(section: &Section<'_>, file: &FileDataset) {
+    let reason = "beside `ignore_trace_delays`, which leaves no times";
+    if file.delay_cap_s.is_some() {
+        let key = "inter_turn_delay_cap_seconds";
+        section.warn(key, &format!("this has no effect {reason}"));
+    }
+    let speedup = file.synthesis.and_then(|changes| changes.speedup_ratio);
+    if speedup.is_some_and(|ratio| ratio != 1.0) {
+        section.warn("synthesis", &format!("its `speedup_ratio` has no effect {reason}"));
+    }
 }
 
 fn origin(section: &Section<'_>) -> Option<FileOrigin> {

@@ -2,8 +2,28 @@
 
 use super::decode::{Bounds, Field, Section};
 use super::scalar;
-use super::schema::{ARTIFACTS, LOGGING, RUNTIME, TOKENIZER};
+use super::schema::{EMPTY, LOGGING, OFF, RUNTIME, Schema, TOKENIZER, refused};
 use super::tree::{Position, Value};
+
+pub(super) static ARTIFACTS: Schema = Schema {
+    place: "benchmark.artifacts",
+    keys: &[
+        "dir",
+        "prefix",
+        "summary",
+        "records",
+        "raw",
+        "export_outputs_json",
+        "trace",
+        "slice_duration",
+        "show_trace_timing",
+    ],
+    refused: &[
+        refused("user_files", EMPTY),
+        refused("auto_plot", OFF),
+        refused("plot_required", OFF),
+    ],
+};
 
 /// `benchmark.artifacts`, as written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,6 +46,8 @@ pub struct Artifacts {
     pub export_outputs_json: Option<bool>,
     /// Whether records say how their requests went over the wire.
     pub trace: Option<bool>,
+    /// Whether the console shows how requests went over the wire.
+    pub show_trace_timing: Option<bool>,
 }
 
 /// `benchmark.runtime.ui`: how progress shows.
@@ -76,6 +98,7 @@ pub(super) fn artifacts(benchmark: &Section<'_>) -> Artifacts {
         raw,
         export_outputs_json,
         trace,
+        show_trace_timing: section.field("show_trace_timing").and_then(|field| field.boolean()),
         slice_duration_s: slice.as_ref().and_then(|field| field.duration(Bounds::POSITIVE)),
         slice_at: slice.map(|field| field.node.start),
     }

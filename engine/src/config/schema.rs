@@ -5,8 +5,10 @@
 pub(super) use super::convergence::CONVERGENCE;
 pub(super) use super::distribution::{LENGTH, PEAK, POINT};
 pub(super) use super::multi_run::{FAILURE_POLICY, MULTI_RUN};
+pub(super) use super::output::ARTIFACTS;
 pub(super) use super::payload::TEMPLATE;
 pub(super) use super::sequence_lengths::LENGTH_PAIR;
+pub(super) use super::synthesis::SYNTHESIS;
 pub(super) use super::telemetry::{DISCOVERY, GPU_TELEMETRY, NETWORK_LATENCY, SERVER_METRICS};
 
 /// A kind of mapping in the file.
@@ -32,9 +34,9 @@ pub(super) const fn refused(key: &'static str, harmless: &'static [&'static str]
     Refused { key, harmless }
 }
 
-const OFF: &[&str] = &["false", "no", "off"];
+pub(super) const OFF: &[&str] = &["false", "no", "off"];
 pub(super) const NEVER: &[&str] = &[];
-const EMPTY: &[&str] = &["{}", "[]"];
+pub(super) const EMPTY: &[&str] = &["{}", "[]"];
 
 pub(super) static ENVELOPE: Schema = Schema {
     place: "",
@@ -189,6 +191,9 @@ pub(super) static DATASET: Schema = Schema {
         "records",
         "format",
         "block_size",
+        "ignore_trace_delays",
+        "inter_turn_delay_cap_seconds",
+        "synthesis",
         "rankings",
         "system_prompt",
         "system_prompt_file",
@@ -201,15 +206,12 @@ pub(super) static DATASET: Schema = Schema {
         refused("dataset", NEVER),
         refused("hf_subset", NEVER),
         refused("filters", NEVER),
-        refused("synthesis", NEVER),
         refused("cache_bust", NEVER),
         refused("prompt_batch_size", &["1"]),
         refused("image_batch_size", &["1"]),
         refused("audio_batch_size", &["1"]),
         refused("video_batch_size", &["1"]),
-        refused("ignore_trace_delays", OFF),
         refused("use_think_time_only", OFF),
-        refused("inter_turn_delay_cap_seconds", NEVER),
         refused("max_idle_gap_cap_seconds", NEVER),
         refused("trace_idle_gap_cap_seconds", NEVER),
         refused("trace_session_sample_ratio", NEVER),
@@ -380,26 +382,6 @@ pub(super) static SLA: Schema = Schema {
     refused: &[],
 };
 
-pub(super) static ARTIFACTS: Schema = Schema {
-    place: "benchmark.artifacts",
-    keys: &[
-        "dir",
-        "prefix",
-        "summary",
-        "records",
-        "raw",
-        "export_outputs_json",
-        "trace",
-        "slice_duration",
-    ],
-    refused: &[
-        refused("show_trace_timing", OFF),
-        refused("user_files", EMPTY),
-        refused("auto_plot", OFF),
-        refused("plot_required", OFF),
-    ],
-};
-
 pub(super) static RUNTIME: Schema = Schema {
     place: "benchmark.runtime",
     keys: &["ui"],
@@ -435,7 +417,7 @@ pub(super) static LOGGING: Schema = Schema {
 };
 
 /// All sections, to find where a misplaced key belongs.
-static ALL: [&Schema; 26] = [
+static ALL: [&Schema; 27] = [
     &ENVELOPE,
     &SWEEP,
     &SCENARIO,
@@ -448,6 +430,7 @@ static ALL: [&Schema; 26] = [
     &RESET_KV_CACHE,
     &SERVER_PROFILER,
     &DATASET,
+    &SYNTHESIS,
     &PROMPTS,
     &PREFIX_PROMPTS,
     &PHASE,

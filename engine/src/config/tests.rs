@@ -20,6 +20,7 @@ mod slos;
 mod sweep;
 mod telemetry;
 mod templates;
+mod traces;
 
 /// A complete config whose sections can be replaced.
 struct Sample {

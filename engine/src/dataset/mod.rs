@@ -26,8 +26,8 @@ pub use conversation::{Conversation, ConversationIds, Turn, Written};
 pub use delay::DelayDistribution;
 pub use distribution::{Clamped, Distribution, LengthDistribution};
 pub use file::{
-    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTurn, Session, Turns, load_file,
-    read_bytes, read_records, sha256,
+    Content, FileConversations, FileError, FileFormat, FileMistake, FileOptions, FileTimes, FileTurn, Session,
+    TraceChanges, Turns, UnfitTrace, load_file, read_bytes, read_records, sha256,
 };
 pub use lengths::{LengthPair, Lengths};
 pub use opening::Opening;

@@ -12,8 +12,8 @@ use super::target::{self, TargetParts};
 use super::{
     AdaptivePlan, Arrival, ArtifactPlan, CancellationPlan, DrainRule, EndpointPlan, Gaps, HookPlan, LimitPlan,
     ModelPlan, OnCap, PhaseKind, PhasePlan, Plan, ProfilerHook, RampPlan, RampStrategy, RateCourse, RatePlan,
-    RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, Window, adaptive,
-    advice, authorization, directory, echo, readiness, slices, telemetry,
+    RatePoint, ReadinessPlan, ResetHook, Schedule, StopRule, Target, TelemetryPlan, Verification, adaptive, advice,
+    authorization, directory, echo, readiness, slices, telemetry, traces,
 };
 use crate::config::{
     self, AdaptiveVariable, Address, Config, ConnectionReuse, Diagnostic, Diagnostics, FIXED_HEADERS, Phase, PhaseType,
@@ -158,6 +158,7 @@ pub fn build(config: &Config, options: &BuildOptions) -> Result<Plan, Diagnostic
                 .or(config.artifacts.raw)
                 .unwrap_or(false),
             trace: config.artifacts.trace.unwrap_or(false),
+            show_trace_timing: config.artifacts.show_trace_timing.unwrap_or(false),
             prefix: config.artifacts.prefix.as_deref().map(directory::base_name),
             slice: config.artifacts.slice_duration_s.map(positive),
         },
@@ -473,13 +474,13 @@ fn schedule(
         );
         return Err(mistake("type", message));
     }
-    let bound = |millis: Option<u64>, default| millis.map_or(default, Nanos::from_millis);
-    let first = bound(written.start_ms, Nanos::ZERO);
-    let window = Window {
-        first,
-        last: bound(written.end_ms, Nanos::MAX),
-        zero: (written.auto_offset == Some(false)).then_some(first),
-    };
+    if config.dataset.file.as_ref().and_then(|file| file.ignore_trace_delays) == Some(true) {
+        let message = "a fixed schedule replays the timestamps of its dataset, but dataset.ignore_trace_delays is true; remove that key, \
+                       or use another type of phase";
+        return Err(mistake("type", message.to_owned()));
+    }
+    let times = traces::times(config);
+    let window = traces::window(times, written);
     let untimed = || {
         let reason = dataset.untimed();
         let reason = reason.as_deref().unwrap_or("one has none");
@@ -493,7 +494,9 @@ fn schedule(
             } else {
                 "start_offset"
             };
-            let (first, last) = (first.as_millis_f64(), last.as_millis_f64());
+            // To the microsecond, for a division that is undone leaves a rest.
+            let written = |time: Nanos| (time.as_millis_f64() * times.speedup() * 1e3).round() / 1e3;
+            let (first, last) = (written(first), written(last));
             mistake(
                 key,
                 format!("no entry of the dataset starts in this window; its timestamps go from {first} to {last} ms"),

@@ -9,12 +9,12 @@ use std::thread::{Builder, JoinHandle};
 use super::beginning;
 use super::lengths::{distribution, lengths};
 use super::render::{Draft, RenderError, RenderInputs};
+use super::traces::{block_size, change, format};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
 use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings, redact_path};
 use crate::dataset::{
-    ConversationIds, DEFAULT_BLOCK_SIZE, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions,
-    LengthDistribution, Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records,
-    sha256,
+    ConversationIds, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
+    Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records, sha256,
 };
 
 /// Prompts of a dataset that does not say how many, if they are drawn and not all taken.
@@ -215,7 +215,7 @@ pub(super) fn draft<'a>(
             Draft::synthetic(inputs, dataset)?
         }
         Some(file) => {
-            let sessions = sessions(config, file, bytes)?;
+            let sessions = sessions(config, file, bytes, seed)?;
             let make = FileConversations::new(written.osl.as_ref().map(distribution), block_size(file), seed);
             if is_pool(file) {
                 pool = Some(Pool {
@@ -249,28 +249,20 @@ pub(super) fn draft<'a>(
     })
 }
 
-fn block_size(file: &config::FileDataset) -> u32 {
-    file.block_size.unwrap_or(DEFAULT_BLOCK_SIZE)
-}
-
 /// Whether requests are drawn from the records, with replacement.
 fn is_pool(file: &config::FileDataset) -> bool {
-    file.format == Some(config::FileFormat::RandomPool)
+    format(file) == FileFormat::RandomPool
 }
 
-/// The sessions that a file or the config itself brings: as many as are asked for, but of a pool all.
+/// The sessions that a file or the config itself brings, with the changes that the config asks for.
 fn sessions<'a>(
     config: &'a Config,
     file: &'a config::FileDataset,
     bytes: &'a FileBytes,
+    seed: u64,
 ) -> Result<Vec<Session<'a>>, NoDataset> {
     let options = FileOptions {
-        format: match file.format.unwrap_or_default() {
-            config::FileFormat::SingleTurn => FileFormat::SingleTurn,
-            config::FileFormat::MultiTurn => FileFormat::MultiTurn,
-            config::FileFormat::MooncakeTrace => FileFormat::MooncakeTrace,
-            config::FileFormat::RandomPool => FileFormat::RandomPool,
-        },
+        format: format(file),
         block_size: block_size(file),
     };
     let sessions = match &file.origin {
@@ -285,9 +277,7 @@ fn sessions<'a>(
         }
     };
     let mut sessions = sessions.map_err(NoDataset::Mistakes)?;
-    if let (Some(entries), false) = (config.dataset.entries, is_pool(file)) {
-        sessions.truncate(entries as usize);
-    }
+    change(config, file, &mut sessions, seed).map_err(NoDataset::Mistakes)?;
     Ok(sessions)
 }
 

@@ -9,8 +9,8 @@ use super::target::TargetParts;
 use crate::config::{
     AdaptiveScale, AdaptiveStep, AdaptiveVariable, Address, Config, Dataset, Distribution, Endpoint, FileOrigin,
     Length, Model, Models, Phase, PhaseKind, PhaseType, PrefixPrompts, REDACTED, Ramp, Rankings, Rate, RatePoint,
-    ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, SystemPrompt, is_credential_header, masked,
-    masked_template, redact_url,
+    ResetKvCache, ScheduleWindow, SequencePair, ServerProfiler, Sla, Synthesis, SystemPrompt, is_credential_header,
+    masked, masked_template, redact_url,
 };
 
 /// The config as it runs: `directory` and `replacement` are what takes the place of the written directory and servers, if anything does.
@@ -235,6 +235,18 @@ fn dataset(dataset: &Dataset) -> Value {
             file.and_then(|file| file.format).map(|format| json!(format.as_str())),
         ),
         ("block_size", file.and_then(|file| file.block_size).map(Value::from)),
+        (
+            "ignore_trace_delays",
+            file.and_then(|file| file.ignore_trace_delays).map(Value::from),
+        ),
+        (
+            "inter_turn_delay_cap_seconds",
+            file.and_then(|file| file.delay_cap_s).map(Value::from),
+        ),
+        (
+            "synthesis",
+            file.and_then(|file| file.synthesis.as_ref()).map(synthesis),
+        ),
         ("sampling", dataset.sampling.map(|sampling| json!(sampling.as_str()))),
         ("random_seed", dataset.random_seed.map(Value::from)),
         ("entries", dataset.entries.map(Value::from)),
@@ -262,6 +274,30 @@ fn dataset(dataset: &Dataset) -> Value {
         ("turns", length(&dataset.turns)),
         ("turn_delay", dataset.turn_delay.as_ref().map(distribution)),
         ("turn_delay_ratio", dataset.turn_delay_ratio.map(Value::from)),
+    ])
+}
+
+fn synthesis(synthesis: &Synthesis) -> Value {
+    set_fields([
+        ("speedup_ratio", synthesis.speedup_ratio.map(Value::from)),
+        (
+            "prefix_len_multiplier",
+            synthesis.prefix_len_multiplier.map(Value::from),
+        ),
+        (
+            "prefix_root_multiplier",
+            synthesis.prefix_root_multiplier.map(Value::from),
+        ),
+        (
+            "prompt_len_multiplier",
+            synthesis.prompt_len_multiplier.map(Value::from),
+        ),
+        (
+            "output_len_multiplier",
+            synthesis.output_len_multiplier.map(Value::from),
+        ),
+        ("max_isl", synthesis.max_isl.map(Value::from)),
+        ("max_osl", synthesis.max_osl.map(Value::from)),
     ])
 }
 
@@ -461,5 +497,6 @@ fn artifacts(config: &Config, directory: Option<&Path>) -> Value {
         ("raw", written.raw.map(Value::from)),
         ("export_outputs_json", written.export_outputs_json.map(Value::from)),
         ("trace", written.trace.map(Value::from)),
+        ("show_trace_timing", written.show_trace_timing.map(Value::from)),
     ])
 }

@@ -24,6 +24,7 @@ mod schedule;
 mod slices;
 mod target;
 mod telemetry;
+mod traces;
 mod yaml;
 
 pub use crate::config::{
@@ -295,6 +296,8 @@ pub struct ArtifactPlan {
     pub outputs: bool,
     /// Whether each line says how its request went over the wire. Only with `records`.
     pub trace: bool,
+    /// Whether the console shows how requests went over the wire.
+    pub show_trace_timing: bool,
     /// `artifacts.prefix`: replaces the base name of exports.
     pub prefix: Option<String>,
     /// Length of the slices of the run that have figures of their own.

@@ -55,6 +55,9 @@ pub(crate) struct SavedPlan {
     /// What servers said can be shown as it is: there are no credentials that it would have to be searched for.
     is_without_secrets: bool,
     trace: bool,
+    /// Journals of the same format from before it was there have none.
+    #[serde(default)]
+    show_trace_timing: bool,
     /// `None` where no artifact shows them, or where they would have to be searched for credentials, which nobody keeps.
     heads: Option<SavedHeads>,
     bodies: Bodies,
@@ -122,6 +125,7 @@ impl SavedPlan {
             outputs: plan.artifacts.outputs,
             is_without_secrets: plan.secrets.is_empty(),
             trace: plan.artifacts.trace,
+            show_trace_timing: plan.artifacts.show_trace_timing,
             heads: shows_requests(plan.artifacts.raw || plan.artifacts.trace).then(|| SavedHeads::of(&plan.requests)),
             bodies: match shows_requests(plan.artifacts.raw) {
                 true => Bodies::Kept,
@@ -199,6 +203,7 @@ impl SavedPlan {
                 raw: self.raw,
                 outputs: self.outputs,
                 trace: self.trace,
+                show_trace_timing: self.show_trace_timing,
                 prefix: self.prefix,
                 slice: self.slice_ns.map(Nanos),
             },

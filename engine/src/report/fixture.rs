@@ -113,6 +113,7 @@ pub(crate) fn plan() -> Plan {
             raw: false,
             outputs: false,
             trace: false,
+            show_trace_timing: false,
             prefix: None,
             slice: None,
         },

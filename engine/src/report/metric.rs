@@ -75,6 +75,8 @@ pub enum Group {
     Usage,
     /// The main table.
     Main,
+    /// How requests went over the wire.
+    Trace,
 }
 
 /// A formula over one successful request, in internal units, for both places where requests are stored.
@@ -225,6 +227,11 @@ impl Metric {
         self
     }
 
+    const fn trace(mut self) -> Self {
+        self.group = Some(Group::Trace);
+        self
+    }
+
     const fn effective(mut self, order: u16) -> Self {
         self.group = Some(Group::Effective);
         self.order = order;
@@ -311,20 +318,20 @@ pub const METRICS: &[Metric] = &[
     Metric::new("error_isl", "Error Input Sequence Length", Tokens, Kind::ErrorInput),
     Metric::scalar("total_error_isl", "Total Error Input Sequence Length", Tokens, |t| t.sum("error_isl")),
 
-    Metric::record("http_req_blocked", "HTTP Blocked", Milliseconds, formula!(nothing)),
-    Metric::record("http_req_dns_lookup", "HTTP DNS Lookup", Milliseconds, formula!(nothing)),
-    Metric::record("http_req_connecting", "HTTP Connecting", Milliseconds, formula!(connecting)),
-    Metric::record("http_req_sending", "HTTP Sending", Milliseconds, formula!(sending)),
-    Metric::record("http_req_waiting", "HTTP Waiting (TTFB)", Milliseconds, formula!(waiting)),
-    Metric::record("http_req_receiving", "HTTP Receiving", Milliseconds, formula!(receiving)),
-    Metric::record("http_req_connection_reused", "HTTP Connection Reused", Ratio, formula!(connection_reused)),
-    Metric::record("http_req_data_sent", "HTTP Data Sent", Kilobytes, formula!(data_sent)),
-    Metric::record("http_req_chunks_sent", "HTTP Chunks Sent", Count, formula!(one)),
-    Metric::record("http_req_data_received", "HTTP Data Received", Kilobytes, formula!(data_received)),
-    Metric::record("http_req_chunks_received", "HTTP Chunks Received", Count, formula!(chunks_received)),
-    Metric::record("http_req_connection_overhead", "HTTP Connection Overhead", Milliseconds, formula!(connecting)),
-    Metric::record("http_req_duration", "HTTP Duration (excl. conn)", Milliseconds, formula!(http_duration)),
-    Metric::record("http_req_total", "HTTP Total Time", Milliseconds, formula!(http_total)),
+    Metric::record("http_req_blocked", "HTTP Blocked", Milliseconds, formula!(nothing)).trace(),
+    Metric::record("http_req_dns_lookup", "HTTP DNS Lookup", Milliseconds, formula!(nothing)).trace(),
+    Metric::record("http_req_connecting", "HTTP Connecting", Milliseconds, formula!(connecting)).trace(),
+    Metric::record("http_req_sending", "HTTP Sending", Milliseconds, formula!(sending)).trace(),
+    Metric::record("http_req_waiting", "HTTP Waiting (TTFB)", Milliseconds, formula!(waiting)).trace(),
+    Metric::record("http_req_receiving", "HTTP Receiving", Milliseconds, formula!(receiving)).trace(),
+    Metric::record("http_req_connection_reused", "HTTP Connection Reused", Ratio, formula!(connection_reused)).trace(),
+    Metric::record("http_req_data_sent", "HTTP Data Sent", Kilobytes, formula!(data_sent)).trace(),
+    Metric::record("http_req_chunks_sent", "HTTP Chunks Sent", Count, formula!(one)).trace(),
+    Metric::record("http_req_data_received", "HTTP Data Received", Kilobytes, formula!(data_received)).trace(),
+    Metric::record("http_req_chunks_received", "HTTP Chunks Received", Count, formula!(chunks_received)).trace(),
+    Metric::record("http_req_connection_overhead", "HTTP Connection Overhead", Milliseconds, formula!(connecting)).trace(),
+    Metric::record("http_req_duration", "HTTP Duration (excl. conn)", Milliseconds, formula!(http_duration)).trace(),
+    Metric::record("http_req_total", "HTTP Total Time", Milliseconds, formula!(http_total)).trace(),
 
     Metric::record("time_to_first_output_token", "Time to First Output Token", Milliseconds, formula!(time_to_first_output_token))
         .streaming().main(210),

@@ -350,7 +350,19 @@ fn tables_are_in_console_order_with_the_aggregate_last() {
         (effective[0], tables[2].rows[0].header),
         ("Effective Latency (CO-aware)", effective[0])
     );
-    assert!(tables[2].rows.iter().all(|row| !row.header.starts_with("HTTP")));
+    let is_on_the_wire = |row: &DistributionRow| row.group == Group::Trace;
+    assert!(
+        tables[2]
+            .rows
+            .iter()
+            .all(|row| row.header.starts_with("HTTP") == is_on_the_wire(row))
+    );
+    let first = tables[2]
+        .rows
+        .iter()
+        .position(is_on_the_wire)
+        .expect("they are measured");
+    assert!(tables[2].rows[first..].iter().all(is_on_the_wire), "behind all others");
     let throughput = tables[2].scalars.iter().position(|s| s.header == "Request Throughput");
     let count = tables[2].scalars.iter().position(|s| s.header == "Request Count");
     assert!(throughput.unwrap() < count.unwrap());

@@ -109,6 +109,8 @@ pub struct RunOutcome {
     pub placement: String,
     /// What came of each controller, one line each.
     pub searches: Vec<String>,
+    /// Whether the console shows how requests went over the wire.
+    pub shows_trace_timing: bool,
     /// What went wrong without failing the run, one line each.
     pub warnings: Vec<String>,
 }

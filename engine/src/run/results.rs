@@ -147,6 +147,7 @@ pub(super) fn write(
         threshold_missed,
         placement: format!("{}; {}", host.placement.line(), host.profiles.line()),
         searches: searches(plan, &ended.coordinator.adaptive),
+        shows_trace_timing: plan.artifacts.show_trace_timing,
         warnings,
     }
 }

@@ -353,6 +353,46 @@ fn prompts_come_from_a_file_and_a_trace_with_timestamps_is_replayed() {
         (&json!(10), &json!(30), &json!(false))
     );
     assert_eq!(window["datasets"][0]["block_size"], 500);
+    let ignored = told(None, &format!("{line} --ignore-trace-delays --request-count 5"));
+    assert_eq!(
+        (
+            &ignored["phases"][0]["type"],
+            &ignored["datasets"][0]["ignore_trace_delays"]
+        ),
+        (&json!("concurrency"), &json!(true)),
+        "there is nothing to replay"
+    );
+    assert_eq!(
+        told(None, &format!("{line} --no-ignore-trace-delays"))["phases"][0]["type"],
+        "fixed_schedule"
+    );
+    let contradiction = refusal(None, &format!("{line} --ignore-trace-delays --fixed-schedule"));
+    assert!(
+        contradiction.starts_with("--ignore-trace-delays: a schedule replays the times of the file"),
+        "{contradiction}"
+    );
+    let capped = told(None, &format!("{line} --inter-turn-delay-cap-seconds 1m"));
+    assert_eq!(capped["datasets"][0]["inter_turn_delay_cap_seconds"], 60.0);
+    let changed = told(
+        None,
+        &format!(
+            "{line} --synthesis-speedup-ratio 2 --synthesis-prefix-len-multiplier 1 --synthesis-prefix-root-multiplier 2 \
+             --synthesis-prompt-len-multiplier 0.5 --synthesis-output-len-multiplier 3 --synthesis-max-isl 700 --synthesis-max-osl 9"
+        ),
+    );
+    assert_eq!(
+        changed["datasets"][0]["synthesis"],
+        json!({"speedup_ratio": 2.0, "prefix_len_multiplier": 1.0, "prefix_root_multiplier": 2, "prompt_len_multiplier": 0.5,
+               "output_len_multiplier": 3.0, "max_isl": 700, "max_osl": 9})
+    );
+    assert!(
+        refusal(None, &format!("{line} --synthesis-max-isl 4"))
+            .starts_with("--synthesis-max-isl: every record has a longer prompt")
+    );
+    assert!(
+        refusal(Some(ONE), "--ignore-trace-delays")
+            .starts_with("--ignore-trace-delays: has no meaning for synthetic prompts")
+    );
     let auto = told(None, &format!("{line} --fixed-schedule --fixed-schedule-auto-offset"));
     assert_eq!(auto["phases"][0]["auto_offset"], true);
 

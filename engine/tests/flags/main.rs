@@ -204,6 +204,15 @@ fn no_flag_that_the_help_lists_is_left_out_here() {
         "input-file",
         "custom-dataset-type",
         "isl-block-size",
+        "ignore-trace-delays",
+        "inter-turn-delay-cap-seconds",
+        "synthesis-speedup-ratio",
+        "synthesis-prefix-len-multiplier",
+        "synthesis-prefix-root-multiplier",
+        "synthesis-prompt-len-multiplier",
+        "synthesis-output-len-multiplier",
+        "synthesis-max-isl",
+        "synthesis-max-osl",
         "seq-dist",
         "request-rate-series",
         "fixed-schedule",
@@ -237,6 +246,15 @@ fn every_flag_of_time_takes_numbers_of_seconds_and_units() {
                 let sweep = suite.sweep.map_or(0.0, |sweep| sweep.cooldown_s);
                 let between = suite.multi_run.cooldown_s;
                 assert_eq!(sweep.max(between), seconds, "{line}");
+            }
+            tested += 1;
+            continue;
+        }
+        if flag.name == "inter-turn-delay-cap-seconds" {
+            let of_file = ONE.replace("{entries: 4, isl: 16, osl: 8}", "{type: file, records: [{text: a}]}");
+            for (written, seconds) in [("90", 90.0), ("1m30s", 90.0), ("1500ms", 1.5)] {
+                let shown = told(Some(&of_file), &format!("{name} {written}"));
+                assert_eq!(shown["datasets"][0]["inter_turn_delay_cap_seconds"], seconds);
             }
             tested += 1;
             continue;

@@ -82,9 +82,13 @@ pub(super) static FLAGS: &[Flag] = &[
         "N",
         Dataset,
         Prompts("entries"),
-        "Different prompts [default: 100; of a file: all]",
+        "Different prompts [default: 100, or as many as requests; of a file: all]",
     )
-    .aka(&["num-prompts"]),
+    .aka(&["num-prompts"])
+    .more(
+        "Without a config file the default is the number of --num-conversations, else of --request-count, from 100 to 10,000, so that no prompt \
+         is found in the server's cache because it was sent before.",
+    ),
     Flag::value(
         "input-file",
         "FILE",
@@ -115,6 +119,69 @@ pub(super) static FLAGS: &[Flag] = &[
         "Tokens of a block that a mooncake_trace numbers [default: 512]",
     )
     .aka(&["prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"]),
+    Flag::switch(
+        "ignore-trace-delays",
+        Dataset,
+        Prompts("ignore_trace_delays"),
+        "Send the turns of --input-file one after the other, without their timestamps and delays",
+    )
+    .more("A trace with timestamps is then not replayed, but sent like any other prompts."),
+    Flag::value(
+        "inter-turn-delay-cap-seconds",
+        "TIME",
+        Dataset,
+        Prompts("inter_turn_delay_cap_seconds"),
+        "Longest wait between two turns of --input-file [default: none]",
+    ),
+    Flag::value(
+        "synthesis-speedup-ratio",
+        "N",
+        Dataset,
+        Prompts("synthesis.speedup_ratio"),
+        "What timestamps and delays of --input-file are divided by [default: 1]",
+    ),
+    Flag::value(
+        "synthesis-prefix-len-multiplier",
+        "N",
+        Dataset,
+        Prompts("synthesis.prefix_len_multiplier"),
+        "What the length of the shared beginnings of a trace is multiplied with [default: 1]",
+    ),
+    Flag::value(
+        "synthesis-prefix-root-multiplier",
+        "N",
+        Dataset,
+        Prompts("synthesis.prefix_root_multiplier"),
+        "Over how many sets that share nothing a trace is spread [default: 1]",
+    ),
+    Flag::value(
+        "synthesis-prompt-len-multiplier",
+        "N",
+        Dataset,
+        Prompts("synthesis.prompt_len_multiplier"),
+        "What the length of prompts of a trace is multiplied with, behind what they share [default: 1]",
+    ),
+    Flag::value(
+        "synthesis-output-len-multiplier",
+        "N",
+        Dataset,
+        Prompts("synthesis.output_len_multiplier"),
+        "What the tokens that records ask for are multiplied with [default: 1]",
+    ),
+    Flag::value(
+        "synthesis-max-isl",
+        "N",
+        Dataset,
+        Prompts("synthesis.max_isl"),
+        "Leave out records of a trace with longer prompts [default: none]",
+    ),
+    Flag::value(
+        "synthesis-max-osl",
+        "N",
+        Dataset,
+        Prompts("synthesis.max_osl"),
+        "Most tokens that a record may ask for; more become this [default: none]",
+    ),
     Flag::value(
         "prompt-batch-size",
         "N",

@@ -159,6 +159,13 @@ impl Overlay<'_> {
                 );
             }
         }
+        if is_schedule && self.ignores_times() {
+            self.exclude(
+                "ignore-trace-delays",
+                "fixed-schedule",
+                "a schedule replays the times of the file, and this ignores them",
+            );
+        }
         self.exclude("request-rate-series", "request-rate", "both say the rate");
         let Some(pattern) = self.get("arrival-pattern") else {
             return;
@@ -298,7 +305,7 @@ impl Overlay<'_> {
 
     /// Replays a trace with timestamps, as its times are why one brings a trace.
     fn promote(&mut self, home: &Home) {
-        if !self.is_timed_trace() {
+        if self.ignores_times() || !self.is_timed_trace() {
             return;
         }
         let Some(file) = self.get("input-file") else { return };
@@ -312,6 +319,12 @@ impl Overlay<'_> {
         self.sink.warn("the records of --input-file have timestamps, so they are replayed; --no-fixed-schedule sends them like any others");
         self.retype(home, "fixed_schedule", file);
         self.default_offset(home);
+    }
+
+    /// Whether there is nothing to replay, whatever the file says.
+    fn ignores_times(&self) -> bool {
+        self.get("ignore-trace-delays")
+            .is_some_and(|given| given.is_on() != Some(false))
     }
 
     fn default_offset(&mut self, home: &Home) {

@@ -4,6 +4,7 @@ const SEARCH: &str = "searches over settings are not there: list the values with
 const PUBLIC: &str = "data sets are not fetched: download it and name the file with --input-file";
 const MEDIA: &str = "prompts are text";
 const TRACE: &str = "records of traces are taken as they are";
+const WEKA: &str = "it is about records of format weka_trace, which are not there";
 const DISCOVERY: &str = "addresses are not searched for: name them with --server-metrics or --gpu-telemetry";
 const LATENCY: &str = "the network's share is not measured";
 const LOGGING: &str = "nothing logs more than it does: progress and warnings are on standard error";
@@ -27,10 +28,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("batch-size-audio", MEDIA),
     ("prompt-corpus", "synthetic prompts have one corpus"),
     ("cache-bust*", "prompts are sent as they are"),
-    ("synthesis-*", TRACE),
-    ("ignore-trace-delays", TRACE),
-    ("use-think-time-only", TRACE),
-    ("inter-turn-delay-cap-seconds", TRACE),
+    ("use-think-time-only", WEKA),
+    ("no-use-think-time-only", WEKA),
     ("allow-dataset-wrap", TRACE),
     ("no-allow-dataset-wrap", TRACE),
     ("open-loop-replay", TRACE),
@@ -87,7 +86,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("batch-size-video", MEDIA),
     ("dataset-filter", PUBLIC),
     ("mooncake-trace-to-hf-mapping", PUBLIC),
-    ("weka-*", TRACE),
+    ("weka-*", WEKA),
     ("trace-*", TRACE),
     ("max-context-length", TRACE),
     ("max-idle-gap-cap-seconds", TRACE),

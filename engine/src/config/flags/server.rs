@@ -90,7 +90,7 @@ pub(super) static FLAGS: &[Flag] = &[
     Flag::switch("no-server-metrics", Output, Special, "Do not read the server's metrics, also if the config file asks for it"),
     Flag::switch("no-gpu-telemetry", Output, Special, "Do not read metrics of GPUs, also if the config file asks for it"),
     Flag::value("slice-duration", "TIME", Output, Benchmark("artifacts.slice_duration"), "Length of the slices of the run that have figures of their own [default: none]"),
-    Flag::switch("show-trace-timing", Unlisted, Benchmark("artifacts.show_trace_timing"), "Times of traces"),
+    Flag::switch("show-trace-timing", Output, Benchmark("artifacts.show_trace_timing"), "Show how long requests connected, were sent, waited and received, in tables of their own"),
     Flag::switch("export-outputs-json", Output, Benchmark("artifacts.export_outputs_json"), "Write the text of each answer to outputs.json [default: with --export-level raw]"),
     Flag::switch("auto-plot", Unlisted, Benchmark("artifacts.auto_plot"), "Plots"),
     Flag::switch("plot-required", Unlisted, Benchmark("artifacts.plot_required"), "Plots or failure"),

@@ -54,10 +54,9 @@ impl Overlay<'_> {
         let mut urls = Vec::new();
         for word in given.words.iter().map(String::as_str) {
             match word {
-                "dashboard" => self.put(
-                    &keys("gpu_telemetry.mode"),
-                    &given.scalar("realtime_dashboard"),
+                "dashboard" => self.mistake(
                     given.at,
+                    "not supported by ringload yet: `dashboard`; leave the word out; figures of GPUs are in the artifacts",
                 ),
                 "dcgm" | "pynvml" | "amdsmi" => {
                     self.put(&keys("gpu_telemetry.collector"), &given.scalar(word), given.at);

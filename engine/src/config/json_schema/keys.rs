@@ -10,7 +10,8 @@ use super::super::schema::{
     ADAPTIVE_CONTROL, ADAPTIVE_SCALE, ADAPTIVE_STRATEGY, ARTIFACTS, BENCHMARK, CANCELLATION, CONVERGENCE, DATASET,
     DISCOVERY, ENDPOINT, ENVELOPE, FAILURE_POLICY, GPU_TELEMETRY, LENGTH, LENGTH_PAIR, LOGGING, MODEL, MODELS,
     MULTI_RUN, NETWORK_LATENCY, PEAK, PHASE, POINT, PREFIX_PROMPTS, PROMPTS, RAMP, RANKINGS, RATE_POINT, RATE_SERIES,
-    RESET_KV_CACHE, RUNTIME, SCENARIO, SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, Schema, TEMPLATE, TOKENIZER,
+    RESET_KV_CACHE, RUNTIME, SCENARIO, SERVER_METRICS, SERVER_PROFILER, SLA, SWEEP, SYNTHESIS, Schema, TEMPLATE,
+    TOKENIZER,
 };
 use super::shape::Shape;
 
@@ -18,7 +19,7 @@ use super::shape::Shape;
 pub(super) type Key = (&'static str, Shape, &'static str);
 
 /// Every section with its keys.
-pub(super) static ALL: [(&Schema, &[Key]); 38] = [
+pub(super) static ALL: [(&Schema, &[Key]); 39] = [
     (&ENVELOPE, file::IN_ENVELOPE),
     (&SWEEP, file::IN_SWEEP),
     (&SCENARIO, file::IN_SCENARIO),
@@ -33,6 +34,7 @@ pub(super) static ALL: [(&Schema, &[Key]); 38] = [
     (&RESET_KV_CACHE, body::IN_RESET_KV_CACHE),
     (&SERVER_PROFILER, body::IN_SERVER_PROFILER),
     (&DATASET, body::IN_DATASET),
+    (&SYNTHESIS, body::IN_SYNTHESIS),
     (&PROMPTS, body::IN_PROMPTS),
     (&PREFIX_PROMPTS, body::IN_PREFIX_PROMPTS),
     (&RANKINGS, body::IN_RANKINGS),

@@ -218,7 +218,8 @@ fn bases() -> Vec<Value> {
             "prefix_prompts": {"shared_system_length": 4, "user_context_length": 2},
         },
         "phases": phases,
-        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "export_outputs_json": true, "trace": false, "slice_duration": "5s"},
+        "artifacts": {"dir": "d", "prefix": "p", "summary": ["json"], "records": ["jsonl"], "raw": false, "export_outputs_json": true, "trace": false, "slice_duration": "5s",
+            "show_trace_timing": false},
         "slos": {"request_latency": 1500}, "runtime": {"ui": "none"}, "tokenizer": {"name": "builtin"}, "logging": {"level": "info"},
         "server_metrics": {"enabled": true, "urls": ["http://h"], "formats": ["json"], "discovery": {"mode": "auto"}},
         "gpu_telemetry": {"enabled": true, "url": "http://h", "collector": "dcgm", "mode": "summary"}, "network_latency": {"enabled": false},
@@ -227,9 +228,14 @@ fn bases() -> Vec<Value> {
     let mut warmed = simple.clone();
     warmed["warmup"] = simple["profiling"].clone();
     let mut filed = simple.clone();
-    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "system_prompt_file": "s"});
+    filed["dataset"] = json!({"type": "file", "path": "p", "format": "mooncake_trace", "block_size": 16, "osl": 4, "system_prompt_file": "s", "synthesis": {
+        "speedup_ratio": 2, "prefix_len_multiplier": 2, "prefix_root_multiplier": 2, "prompt_len_multiplier": 2, "output_len_multiplier": 2, "max_isl": 9,
+        "max_osl": 9,
+    }});
     let mut recorded = simple.clone();
-    recorded["dataset"] = json!({"type": "file", "records": [{"text": "a"}], "system_prompt": "s"});
+    recorded["dataset"] = json!({
+        "type": "file", "records": [{"text": "a"}], "ignore_trace_delays": false, "inter_turn_delay_cap_seconds": 5, "system_prompt": "s",
+    });
     recorded["endpoint"] = json!({"urls": ["http://h"]});
     let mut listed = simple.clone();
     listed.as_object_mut().expect("a mapping").remove("dataset");

@@ -74,7 +74,7 @@ fn keys_that_do_not_work_yet_are_refused_unless_they_ask_for_nothing() {
     }
     for more in [
         "  slos: {rtfx: 5}\n",
-        "  artifacts: {show_trace_timing: true}\n",
+        "  artifacts: {auto_plot: true}\n",
         "  runtime: {workers: 2}\n",
         "  runtime: {ui: dashboard}\n",
         "  tokenizer: gpt2\n",
@@ -334,10 +334,6 @@ fn a_dataset_from_a_file_has_a_path_or_records() {
             "path: x, prompts: {osl: 5}",
             "`prompts` has no meaning beside prompts from a file",
         ),
-        (
-            "path: x, synthesis: {speedup_ratio: 2}",
-            "not supported by ringload yet: `synthesis`",
-        ),
         ("path: x, sampling: sorted", "allowed: sequential, shuffle, random"),
     ] {
         let found = mistakes(&dataset(bad));
@@ -364,6 +360,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             raw: None,
             export_outputs_json: None,
             trace: None,
+            show_trace_timing: None,
         }
     );
     for (bad, words) in [
@@ -387,6 +384,7 @@ fn artifacts_are_read_and_stay_in_their_directory() {
             "texts of answers are kept with the records",
         ),
         ("trace: 1.5", "true or false"),
+        ("show_trace_timing: 2", "true or false"),
         (
             "records: false, trace: true",
             "traces of requests are kept with the records",

@@ -7,10 +7,12 @@
 //! Texts are taken as they are; prompts that a trace only describes (so many tokens, these blocks) stay descriptions here and become text when
 //! the requests are rendered, so that no text is in memory twice.
 
+mod changes;
 mod conversations;
 mod mistake;
 mod record;
 mod session;
+mod times;
 
 use std::fs::File;
 use std::io;
@@ -19,9 +21,11 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+pub use changes::{TraceChanges, UnfitTrace};
 pub use conversations::FileConversations;
 pub use mistake::{FileError, FileMistake};
 pub use session::{Content, FileTurn, Session, Turns};
+pub use times::FileTimes;
 
 use mistake::Mistakes;
 

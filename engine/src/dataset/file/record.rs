@@ -10,7 +10,7 @@ use super::mistake::{FileMistake, Mistakes};
 use crate::units::Nanos;
 
 /// Longest prompt or answer that a record may ask for, in tokens: far beyond any context window.
-const MAX_TOKENS: f64 = 10_000_000.0;
+pub(super) const MAX_TOKENS: f64 = 10_000_000.0;
 /// Latest timestamp and longest delay in milliseconds: times since 1970 that are written as such lie far below, and so does the end of the clock.
 const MAX_MILLIS: f64 = 1e13;
 /// Longest piece of a record that a message quotes, in characters.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::iter::Chain;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::{option, slice, vec};
 
 use serde_json::value::RawValue;
@@ -57,6 +57,15 @@ impl<'a> Deref for Turns<'a> {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::One(turn) => slice::from_ref(turn),
+            Self::Many(turns) => turns,
+        }
+    }
+}
+
+impl DerefMut for Turns<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::One(turn) => slice::from_mut(turn),
             Self::Many(turns) => turns,
         }
     }

@@ -8,6 +8,7 @@ mod phases;
 mod slices;
 mod telemetry;
 mod templates;
+mod traces;
 
 use super::*;
 use crate::config::parse;

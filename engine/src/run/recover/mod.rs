@@ -46,6 +46,8 @@ pub struct Recovered {
     pub files: Vec<PathBuf>,
     /// What was found and what was not, one line each.
     pub account: Vec<String>,
+    /// Whether the console shows how requests went over the wire.
+    pub shows_trace_timing: bool,
     /// Which files could not be written, in one line.
     pub failure: Option<String>,
 }
@@ -132,6 +134,7 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
         artifact_directory: directory.path().to_owned(),
         files,
         account: lines,
+        shows_trace_timing: plan.artifacts.show_trace_timing,
         failure: (!failures.is_empty()).then(|| failures.join("; ")),
     })
 }

@@ -2,7 +2,8 @@
 
 use super::super::super::schema::{
     ARTIFACTS, DATASET, DISCOVERY, ENDPOINT, GPU_TELEMETRY, LOGGING, MODEL, MODELS, NETWORK_LATENCY, PHASE,
-    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, TEMPLATE, TOKENIZER,
+    PREFIX_PROMPTS, PROMPTS, RANKINGS, RESET_KV_CACHE, RUNTIME, SERVER_METRICS, SERVER_PROFILER, SYNTHESIS, TEMPLATE,
+    TOKENIZER,
 };
 use super::super::shape::Limits;
 use super::super::shape::Shape::{self, *};
@@ -282,6 +283,21 @@ pub(super) const IN_DATASET: &[Key] = &[
     ),
     ("block_size", Whole(1), "Tokens of a block of a mooncake_trace."),
     (
+        "ignore_trace_delays",
+        Boolean,
+        "Whether timestamps and delays of a file count for nothing, so that turns follow at once.",
+    ),
+    (
+        "inter_turn_delay_cap_seconds",
+        Duration(NOT_NEGATIVE),
+        "Longest wait between two turns of a file; longer delays become this.",
+    ),
+    (
+        "synthesis",
+        Section(&SYNTHESIS),
+        "What is changed of a trace before it is sent: times, lengths, what prompts share.",
+    ),
+    (
         "rankings",
         Section(&RANKINGS),
         "Queries and passages, for endpoints that rank.",
@@ -319,6 +335,40 @@ pub(super) const IN_PREFIX_PROMPTS: &[Key] = &[
         "user_context_length",
         Whole(1),
         "Tokens of a message in front of the first turn, of which each conversation has its own.",
+    ),
+];
+
+pub(super) const IN_SYNTHESIS: &[Key] = &[
+    (
+        "speedup_ratio",
+        Number(POSITIVE),
+        "What timestamps and delays are divided by: 2 is twice as fast.",
+    ),
+    (
+        "prefix_len_multiplier",
+        Number(POSITIVE),
+        "What the length of shared beginnings of prompts is multiplied with.",
+    ),
+    (
+        "prefix_root_multiplier",
+        Whole(1),
+        "Over how many sets that share nothing sessions are spread.",
+    ),
+    (
+        "prompt_len_multiplier",
+        Number(POSITIVE),
+        "What the length of the rest of a prompt is multiplied with.",
+    ),
+    (
+        "output_len_multiplier",
+        Number(NOT_NEGATIVE),
+        "What the tokens that a record asks for are multiplied with.",
+    ),
+    ("max_isl", Whole(1), "Records with a longer prompt are left out."),
+    (
+        "max_osl",
+        Whole(1),
+        "Most tokens that a record asks for; more become this.",
     ),
 ];
 
@@ -393,6 +443,11 @@ pub(super) const IN_ARTIFACTS: &[Key] = &[
         "trace",
         Boolean,
         "Whether each line of the records says how its request went over the wire.",
+    ),
+    (
+        "show_trace_timing",
+        Boolean,
+        "Whether the console shows the times of requests on the wire, in tables of their own.",
     ),
 ];
 
