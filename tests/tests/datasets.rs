@@ -176,7 +176,7 @@ fn a_relative_path_starts_at_the_current_directory_and_mistakes_name_their_line(
     .expect("written");
     let refused = place.profile(&[]).expect(2);
     for line in [
-        "prompts.jsonl:2:1: found no `text`",
+        "prompts.jsonl:2:1: found no \"text\"",
         "prompts.jsonl:3:10: text: found `1`; allowed: text",
     ] {
         assert!(refused.stderr.contains(line), "{line} is not in {}", refused.stderr);
@@ -222,6 +222,27 @@ fn a_file_in_another_format_is_one_mistake_that_names_the_way_out() {
     );
     let ended = place.run(&[&flags[..], &["--custom-dataset-type", "multi_turn"]].concat());
     ended.expect(0);
+    // A field of the records is told as one, though a flag has the same word, and its place with it.
+    fs::write(
+        place.path("trace.jsonl"),
+        "{\"input_length\": 5, \"hash_ids\": [1, 2]}\n".repeat(3),
+    )
+    .expect("written");
+    let flags = [
+        "profile",
+        "--model",
+        "m",
+        "--input-file",
+        "trace.jsonl",
+        "--custom-dataset-type",
+        "mooncake_trace",
+        "--isl-block-size",
+        "16",
+        "--dry-run",
+    ];
+    let stderr = place.run(&flags).expect(2).stderr;
+    let found = "trace.jsonl:1:33: hash_ids: found 2 blocks for input_length 5; with blocks of 16 tokens it takes 1; set the block size";
+    assert!(stderr.contains(found), "{stderr}");
     // The same of records that stand in the config.
     let inline = config.replace(synthetic, "    {type: file, records: [{turns: []}, {turns: []}]}\n");
     fs::write(place.path("test.yaml"), inline).expect("written");

@@ -150,7 +150,7 @@ fn mistakes_in_pairs_and_ranges_are_told_with_the_flag() {
         ),
         (
             &["--seq-dist", "6,3:100", "--isl", "5"],
-            "--seq-dist: says how long prompts and answers are, and so does `isl` (--isl); keep one",
+            "--seq-dist: says how long prompts and answers are, and so does --isl; keep one",
         ),
         (
             &["--seq-dist", "6,3:100", "--random-range-ratio", "0.5"],
@@ -158,11 +158,15 @@ fn mistakes_in_pairs_and_ranges_are_told_with_the_flag() {
         ),
         (
             &["--random-range-ratio", "0.5"],
-            "--random-range-ratio: the range is around a number of tokens, and `osl` is missing",
+            "--random-range-ratio: the range is around a number of tokens, and --osl is missing; add it, as in --osl 128",
         ),
         (
             &["--random-range-ratio", "1", "--osl", "5"],
-            "--random-range-ratio: found `1`; allowed: a number from 0 to below 1",
+            "--random-range-ratio: found `1`; allowed: a number from 0 to below 1; with --random-corpus-style sglang it may be 1",
+        ),
+        (
+            &["--isl", "10000000", "--prompt-batch-size", "1000"],
+            "; lower --num-dataset-entries or --isl",
         ),
     ] {
         let ended = flags(&workplace, "http://127.0.0.1:1", words);

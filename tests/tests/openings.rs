@@ -143,6 +143,34 @@ fn a_system_prompt_of_a_file_is_sent_by_the_program_and_told_in_its_artifacts() 
         "{}",
         missing.stderr
     );
+    for (flags, told) in [
+        (
+            "--num-prefix-prompts 5000 --prefix-prompt-length 1",
+            "--num-prefix-prompts: found 5000, and there are 2048 different texts of 1 token; lower --num-prefix-prompts, or raise \
+             --prefix-prompt-length",
+        ),
+        (
+            "--shared-system-prompt-length 5 --system-prompt hi",
+            "--system-prompt: --system-prompt and --shared-system-prompt-length both say what the system's message is; keep one",
+        ),
+        (
+            "--num-prefix-prompts 2 --prefix-prompt-length 3 --input-file prompts.jsonl",
+            "--num-prefix-prompts: has no meaning beside prompts from a file; remove the flag",
+        ),
+        (
+            "--session-turns-mean 3 --input-file prompts.jsonl",
+            "--session-turns-mean: has no meaning beside prompts from a file; remove the flag",
+        ),
+        (
+            "--prompt-batch-size 3 --endpoint-type nim_rankings",
+            "--prompt-batch-size: requests to an endpoint of type nim_rankings have one query; remove it, and set --rankings-passages-mean for",
+        ),
+    ] {
+        let words: Vec<&str> = flags.split(' ').collect();
+        let ended = place.run(&[&["profile", "--model", "m", "--dry-run"], &words[..]].concat());
+        let stderr = ended.expect(2).stderr;
+        assert!(stderr.contains(told), "{flags}: {stderr}");
+    }
     let refused = place
         .profile(&["--overwrite", "--endpoint-type", "completions", "--system-prompt", "x"])
         .expect(2);

@@ -155,6 +155,31 @@ fn a_run_that_stalled_is_recovered_as_one_that_stalled() {
 }
 
 #[test]
+fn the_files_of_a_run_are_identified_in_what_is_recovered_of_it() {
+    let server = mock(|_| {});
+    let place = tempfile::tempdir().expect("a folder");
+    let [prompts, system] = ["prompts.jsonl", "system.txt"].map(|name| place.path().join(name));
+    fs::write(&prompts, "{\"text\": \"one\"}\n{\"text\": \"two\"}\n").expect("a file");
+    fs::write(&system, "be brief").expect("a file");
+    let text = config(&server.url(), &phase("load", "concurrency: 2, requests: 100"));
+    let files = format!(
+        "type: file\n    path: {}\n    system_prompt_file: {}\n",
+        prompts.display(),
+        system.display()
+    );
+    let synthetic = "type: synthetic\n    entries: 8\n    prompts: {isl: 16, osl: 4}\n";
+    assert!(text.contains(synthetic));
+    let text = text.replace(synthetic, &files);
+    let (workplace, _) = twice(&text, &[], 0);
+    let [run, recovered] =
+        ["results", "copy"].map(|place| json(&workplace, &format!("{place}/profile_export_aiperf.json")));
+    for key in ["plan_hash", "dataset_sha256", "system_prompt_sha256"] {
+        assert!(run["ringload"][key].is_string(), "{key}");
+        assert_eq!(run["ringload"][key], recovered["ringload"][key], "{key}");
+    }
+}
+
+#[test]
 fn what_is_recovered_of_a_whole_journal_is_what_the_run_wrote() {
     let server = mock(|options| options.jitter = 0.5);
     let phases = phase("warmup", "concurrency: 2, requests: 20")

@@ -102,7 +102,7 @@ pub(crate) use base64::base64;
 pub(crate) use diagnostic::Source;
 pub(crate) use headers::FIXED as FIXED_HEADERS;
 pub use secret::redact_url;
-pub(crate) use secret::{REDACTED, is_credential_header, masked, masked_template};
+pub(crate) use secret::{REDACTED, is_credential_header, masked, masked_template, redact_path};
 pub use secrets::Secrets;
 pub use sequence_lengths::{CorpusStyle, RangeRatio, SequencePair};
 pub(crate) use url::Scheme;

@@ -13,6 +13,8 @@ pub enum PrefixPrompts {
     Pool {
         /// Texts.
         size: u32,
+        /// Where their number is written.
+        size_at: Position,
         /// Tokens of each.
         length: u32,
     },
@@ -126,10 +128,12 @@ fn prefix_prompts(dataset: &Section<'_>, section: &Section<'_>) -> Option<Prefix
         (Some(_), None) => {
             let size = section.required("pool_size", "write how many texts of that length there are");
             let length = section.required("length", "write how many tokens each text of the pool has");
+            let size_at = size.as_ref().map(|field| field.node.start);
             let size = size.and_then(|field| number(field, MAX_ENTRIES));
             let length = length.and_then(|field| number(field, MAX_TOKENS));
             Some(PrefixPrompts::Pool {
                 size: size?,
+                size_at: size_at?,
                 length: length?,
             })
         }

@@ -175,6 +175,15 @@ pub(super) fn redact_refused(text: &str) -> String {
     }
 }
 
+/// The name of a file that cannot be had. Whoever writes a URL there may have written a password into it; the name of a file is shown as it is.
+pub(crate) fn redact_path(path: &str) -> String {
+    if path.contains("://") {
+        redact_refused(path)
+    } else {
+        path.to_owned()
+    }
+}
+
 /// Whether a text is a URL with something to hide.
 pub(super) fn is_secret_url(text: &str) -> bool {
     (text.contains('@') || text.contains('?')) && redact_url(text) != text
@@ -250,6 +259,17 @@ fn collect(node: &Node, secret: bool, found: &mut Vec<(Position, Position)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_named_as_they_are_and_urls_in_their_place_without_secrets() {
+        for name in ["prompts.jsonl", "/data/a@b/x?y=1#z", "me@home.txt", "~/key=1"] {
+            assert_eq!(redact_path(name), name);
+        }
+        assert_eq!(
+            redact_path("https://me:pass@host/x?api_key=abc"),
+            format!("https://{REDACTED}@host/x?{REDACTED}")
+        );
+    }
 
     #[test]
     fn credential_names_are_known_in_every_spelling() {

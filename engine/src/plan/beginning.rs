@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::DatasetFile;
 use super::dataset::NoDataset;
-use super::render::RenderError;
-use crate::config::{Config, PrefixPrompts, SystemPrompt};
+use crate::config::{Config, PrefixPrompts, SystemPrompt, redact_path};
 use crate::dataset::{Opening, load_text, sha256};
+use crate::units::counted;
 
 /// What conversations begin with, and the file that the system's message is from.
 #[derive(Debug, Default)]
@@ -20,14 +20,15 @@ pub(super) fn of(config: &Config, seed: u64) -> Result<Beginning, NoDataset> {
     let written = &config.dataset;
     let mut found = Beginning::default();
     match written.prefix_prompts {
-        Some(PrefixPrompts::Pool { size, length }) => {
+        Some(PrefixPrompts::Pool { size, size_at, length }) => {
             let size_max = Opening::pool_size_max(length);
             if size > size_max {
-                return Err(NoDataset::Render(RenderError::PoolTooLarge {
-                    size,
-                    size_max,
-                    tokens: length,
-                }));
+                let message = format!(
+                    "found {size}, and there are {size_max} different texts of {}; lower `pool_size`, or raise `length`",
+                    counted(length, "token")
+                );
+                let key = "benchmark.dataset.prefix_prompts.pool_size";
+                return Err(NoDataset::Mistakes(config.mistake(size_at, key, message)));
             }
             found.opening = found.opening.with_pool(size, length, seed);
         }
@@ -48,7 +49,7 @@ pub(super) fn of(config: &Config, seed: u64) -> Result<Beginning, NoDataset> {
         Some(SystemPrompt::Text(text)) => found.opening = found.opening.with_system(text),
         Some(SystemPrompt::File { path, at }) => {
             let text = load_text(Path::new(path)).map_err(|error| {
-                let message = format!("{path}: {error}");
+                let message = format!("{}: {error}", redact_path(path));
                 NoDataset::Mistakes(config.mistake(*at, "benchmark.dataset.system_prompt_file", message))
             })?;
             found.opening = found.opening.with_system(&text);

@@ -330,7 +330,7 @@ fn render_mistake(config: &Config, error: &RenderError) -> Diagnostics {
         | RenderError::CountTooLarge { .. }
         | RenderError::SeveralTurns { .. }
         | RenderError::Misfit { .. }
-        | RenderError::PoolTooLarge { .. }
+        | RenderError::PoolOfModels { .. }
         | RenderError::DatasetTooLarge { .. } => config.dataset.at,
         _ => config.endpoint.at,
     };

@@ -11,7 +11,7 @@ use super::lengths::{distribution, lengths};
 use super::render::{Draft, RenderError, RenderInputs};
 use super::traces::{block_size, change, format};
 use super::{Conversations, DatasetFile, ModelPlan, NoSchedule, RequestImages, Schedule, Window};
-use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings};
+use crate::config::{self, Config, Diagnostic, Diagnostics, FileOrigin, Position, Rankings, redact_path};
 use crate::dataset::{
     ConversationIds, DelayDistribution, FileConversations, FileError, FileFormat, FileOptions, LengthDistribution,
     Sampler, Sampling, Session, Synthetic, SyntheticRankings, load_file, read_bytes, read_records, sha256,
@@ -342,14 +342,12 @@ fn in_file(config: &Config, file: &config::FileDataset, path: &str, at: Position
             }
             Diagnostics::of_file(path, diagnostics)
         }
-        whole => config.mistake(at, "benchmark.dataset.path", format!("{path}: {whole}")),
+        whole => config.mistake(at, "benchmark.dataset.path", format!("{}: {whole}", redact_path(path))),
     }
 }
 
 /// One mistake that every record has, of which the first is at `place`.
 fn in_all(place: &str, error: &FileError) -> String {
-    // Fields of records are called as in JSON: what stands in backticks is a key of the config.
-    let error = error.to_string().replace('`', "\"");
     format!("{place}: {error}: correct them, or set `format` to what they are")
 }
 

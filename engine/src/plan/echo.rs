@@ -303,7 +303,7 @@ fn synthesis(synthesis: &Synthesis) -> Value {
 
 fn prefix_prompts(prefix: PrefixPrompts) -> Value {
     match prefix {
-        PrefixPrompts::Pool { size, length } => json!({ "pool_size": size, "length": length }),
+        PrefixPrompts::Pool { size, length, .. } => json!({ "pool_size": size, "length": length }),
         PrefixPrompts::Messages {
             shared_system_length,
             user_context_length,

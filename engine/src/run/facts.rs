@@ -6,7 +6,7 @@ use super::Host;
 use super::servers::Servers;
 use crate::artifact::EngineFacts;
 use crate::coordinator::{CoordinatorReport, PhaseSummary, StopReason, UnsentArrivals};
-use crate::plan::Verification;
+use crate::plan::{Plan, Verification};
 use crate::reactor::CoreCounters;
 use crate::units::Nanos;
 
@@ -52,6 +52,17 @@ fn kernel() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .ok()
         .map(|release| release.trim().to_owned())
+}
+
+/// What was run, for whoever compares two runs or goes on with one: the plan, and the files that are no part of it.
+pub(super) fn identify(run: &mut Map<String, Value>, plan: &Plan) {
+    run.insert("plan_hash".into(), plan.fingerprint().into());
+    if let Some(file) = &plan.dataset_file {
+        run.insert("dataset_sha256".into(), file.sha256.as_str().into());
+    }
+    if let Some(file) = &plan.system_prompt_file {
+        run.insert("system_prompt_sha256".into(), file.sha256.as_str().into());
+    }
 }
 
 /// Facts of the run that are known when it starts.

@@ -114,15 +114,7 @@ pub(super) fn write(
         &Servers::of(plan, &cores),
     );
     engine.records_lost = records_lost;
-    engine.run.insert("plan_hash".into(), plan.fingerprint().into());
-    if let Some(file) = &plan.dataset_file {
-        engine.run.insert("dataset_sha256".into(), file.sha256.as_str().into());
-    }
-    if let Some(file) = &plan.system_prompt_file {
-        engine
-            .run
-            .insert("system_prompt_sha256".into(), file.sha256.as_str().into());
-    }
+    facts::identify(&mut engine.run, plan);
     let controllers = AdaptiveFacts {
         reports: &ended.coordinator.adaptive,
         samples_lost: ended.coordinator.samples_lost,

@@ -7,6 +7,22 @@ use super::table::{self, Flag, Writes};
 const PHRASES: &[(&str, &str)] = &[
     ("remove the key", "remove the flag"),
     ("remove this key", "remove the flag"),
+    ("; remove it, or set type: synthetic", "; remove the flag"),
+    ("`prefix_prompts` has no meaning", "has no meaning"),
+    (
+        "`isl` is missing; add it, as in isl:",
+        "--isl is missing; add it, as in --isl",
+    ),
+    (
+        "`osl` is missing; add it, as in osl:",
+        "--osl is missing; add it, as in --osl",
+    ),
+    (
+        "with random_corpus_style: sglang it",
+        "with --random-corpus-style sglang it",
+    ),
+    ("set `rankings.passages`", "set --rankings-passages-mean"),
+    ("; lower entries or isl", "; lower --num-dataset-entries or --isl"),
     ("set endpoint.streaming: true", "add --streaming"),
     ("set `endpoint.streaming`", "use --streaming"),
     ("add auto_offset: false", "add --no-fixed-schedule-auto-offset"),
@@ -28,6 +44,7 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
     for (phrase, meaning) in PHRASES {
         text = text.replace(phrase, meaning);
     }
+    text = without_keys_of_flags(&text);
     let Some(home) = at
         .flag()
         .and_then(|typed| table::all().find(|flag| flag.spellings().any(|name| name == typed)))
@@ -56,6 +73,30 @@ pub(in super::super) fn in_words_of_flags(at: Position, message: &str) -> String
     text
 }
 
+/// A message without the keys behind which it names the flag that set them, as in "`isl` (--isl)".
+fn without_keys_of_flags(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once("` (--") {
+        let key = before.rfind('`');
+        match (key, after.split_once(')')) {
+            (Some(key), Some((flag, behind))) if !flag.contains(' ') => {
+                text.push_str(&before[..key]);
+                text.push_str("--");
+                text.push_str(flag);
+                rest = behind;
+            }
+            _ => {
+                text.push_str(before);
+                text.push_str("` (--");
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
 /// Whether keys of both stand in the same section, so that a message about one may name the other.
 fn is_beside(one: &Flag, other: &Flag) -> bool {
     let section = |flag: &Flag| path(flag).map(|path| (std::mem::discriminant(&flag.writes), parent(path)));
@@ -79,5 +120,24 @@ fn path(flag: &Flag) -> Option<&'static str> {
         | Writes::Profiling(path)
         | Writes::Warmup(path)
         | Writes::Sweep(path) => Some(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_told_beside_the_flag_that_set_it() {
+        for (message, told) in [
+            ("so does `isl` (--isl); keep one", "so does --isl; keep one"),
+            ("`a.b` (--ab) and `c` (--c) both", "--ab and --c both"),
+            ("so does `isl` (line 7); keep one", "so does `isl` (line 7); keep one"),
+            ("`x` and `isl` (--isl is", "`x` and `isl` (--isl is"),
+            ("` (--isl)", "` (--isl)"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_keys_of_flags(message), told);
+        }
     }
 }

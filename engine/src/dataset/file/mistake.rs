@@ -1,6 +1,6 @@
 //! What is wrong with a dataset file, and where.
 
-use std::io;
+use std::{fmt, io};
 
 use crate::units::counted;
 
@@ -16,8 +16,18 @@ pub struct FileMistake {
     pub column: u32,
     /// The field, as in `turns[1].delay`; empty for the whole record.
     pub field: String,
-    /// What was found, what is allowed, what to do.
+    /// What was found, what is allowed, what to do. Fields of records stand in quotes, as in JSON: what stands in backticks is a value, or a key of the
+    /// config, and that becomes a flag where a flag is to blame.
     pub message: String,
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
 }
 
 /// A dataset that cannot be had.
@@ -43,7 +53,7 @@ pub enum FileError {
     #[error("found no record; write one JSON object per line")]
     Empty,
     /// Each of several records has the same mistake: they are of another format, or made wrongly.
-    #[error("{}; all {records} records fail like this one", first.message)]
+    #[error("{first}; all {records} records fail like this one")]
     Alike {
         /// That of the first record.
         first: FileMistake,

@@ -169,7 +169,7 @@ impl<'a, 'm> Reader<'a, 'm> {
             self.report(
                 field,
                 raw,
-                format!("not supported by ringload yet: `{field}`; {advice}"),
+                format!("not supported by ringload yet: \"{field}\"; {advice}"),
             );
         }
     }
@@ -273,7 +273,7 @@ impl<'a, 'm> Reader<'a, 'm> {
             self.mistake(
                 field,
                 raw,
-                &format!("a list of objects, each with `{key}`, that is not empty"),
+                &format!("a list of objects, each with \"{key}\", that is not empty"),
             );
         }
         is_right.then(|| raw.get().into())

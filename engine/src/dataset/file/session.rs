@@ -187,7 +187,7 @@ fn record<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, options: FileO
             reader.report(
                 "type",
                 kind,
-                format!("found {kind}, but dataset.format is {name}; set format to what the file holds"),
+                format!("found {kind}, but the format is {name}; set it to what the file holds"),
             );
         }
     }
@@ -232,7 +232,7 @@ fn conversation<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Optio
         } else {
             "write turns: [{\"text\": ...}, ...]"
         };
-        reader.report_record(format!("found no `turns`; {advice}"));
+        reader.report_record(format!("found no \"turns\"; {advice}"));
         return None;
     };
     let items = reader.items("turns", list)?;
@@ -294,7 +294,7 @@ fn extra<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Map<S
         ("messages", "the record says what to send"),
     ] {
         if let (true, Some(raw)) = (fields.contains_key(key), members.extra) {
-            reader.report("extra", raw, format!("found the key `{key}`: {advice}; remove it"));
+            reader.report("extra", raw, format!("found the key \"{key}\": {advice}; remove it"));
         }
     }
     (!fields.is_empty()).then_some(fields)
@@ -315,12 +315,12 @@ fn said<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Conten
             })
         }
         (Some(_), Some(raw)) => {
-            reader.report("texts", raw, "`text` says the same; keep one".to_owned());
+            reader.report("texts", raw, "\"text\" says the same; keep one".to_owned());
             None
         }
         (None, None) => {
             if members.media().iter().all(|(_, raw)| raw.is_none()) {
-                reader.report_record(format!("found no `text`{}", advice(members)));
+                reader.report_record(format!("found no \"text\"{}", advice(members)));
             }
             None
         }
@@ -330,9 +330,9 @@ fn said<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>) -> Option<Conten
 /// What a record without the field that its format needs looks like.
 fn advice(members: &Members<'_>) -> &'static str {
     if members.turns.is_some() {
-        "; a record with `turns` is of format multi_turn"
+        "; a record with \"turns\" is of format multi_turn"
     } else if members.input_length.is_some() || members.text_input.is_some() || members.messages.is_some() {
-        "; a record with `input_length`, `text_input` or `messages` is of format mooncake_trace"
+        "; a record with \"input_length\", \"text_input\" or \"messages\" is of format mooncake_trace"
     } else {
         "; write {\"text\": ...}"
     }
@@ -343,7 +343,7 @@ fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u3
     reader.refuse(
         "payload",
         members.payload,
-        "write `messages` and put further fields of the body into `extra`",
+        "write \"messages\" and put further fields of the body into \"extra\"",
     );
     reader.refuse("context_mode", members.context_mode, "remove it");
     if let Some(mode) = members.message_mode
@@ -368,7 +368,7 @@ fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u3
         reader.report(
             second,
             raw,
-            format!("`{first}` says what to send already; keep one of input_length, text_input, messages"),
+            format!("\"{first}\" says what to send already; keep one of input_length, text_input, messages"),
         );
         return None;
     }
@@ -381,7 +381,7 @@ fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u3
             reader.report(
                 field,
                 raw,
-                format!("it belongs to `{partner}`, which is not there; remove it or add that"),
+                format!("it belongs to \"{partner}\", which is not there; remove it or add that"),
             );
         }
     }
@@ -407,12 +407,12 @@ fn traced<'a>(reader: &mut Reader<'a, '_>, members: &Members<'a>, block_size: u3
         None => {
             if members.payload.is_none() {
                 let hint = if members.text.is_some() || members.turns.is_some() {
-                    "; a record with `text` is of format single_turn, one with `turns` of format multi_turn"
+                    "; a record with \"text\" is of format single_turn, one with \"turns\" of format multi_turn"
                 } else {
                     ""
                 };
                 reader.report_record(format!(
-                    "found none of `input_length`, `text_input`, `messages`; write one{hint}"
+                    "found none of \"input_length\", \"text_input\", \"messages\"; write one{hint}"
                 ));
             }
             None
@@ -437,8 +437,8 @@ fn blocks(
             "hash_ids",
             raw,
             format!(
-                "found {} for input_length {input_tokens}; with dataset.block_size {block_size} it takes {wanted}; set block_size to that \
-                 of the trace",
+                "found {} for input_length {input_tokens}; with blocks of {block_size} tokens it takes {wanted}; set the block \
+                 size to that of the trace",
                 counted(hash_ids.len(), "block")
             ),
         );

@@ -162,12 +162,12 @@ fn every_mistake_of_a_file_is_named_with_its_place() {
         "4:10 text: found `\"\"`; allowed: text that is not empty",
         "4:46 output_length: found `0.5`; allowed: a whole number of tokens from 1 to 10000000",
         "4:23 delay: found `\"1s\"`; allowed: milliseconds, from 0 to 1e13",
-        "5:1 : found no `text`; a record with `turns` is of format multi_turn",
-        "6:24 image: not supported by ringload yet: `image`; write requests of text",
+        "5:1 : found no \"text\"; a record with \"turns\" is of format multi_turn",
+        "6:24 image: not supported by ringload yet: \"image\"; write requests of text",
         "7:1 : found `[1, 2]`; allowed: one JSON object per line",
         "8:20 : this line is no JSON object: duplicate field `text`",
-        "9:24 texts: `text` says the same; keep one",
-        "10:23 type: found \"multi_turn\", but dataset.format is single_turn; set format to what the file holds",
+        "9:24 texts: \"text\" says the same; keep one",
+        "10:23 type: found \"multi_turn\", but the format is single_turn; set it to what the file holds",
     ];
     assert_eq!(found, expected, "{found:#?}");
 }
@@ -179,10 +179,10 @@ fn mistakes_inside_a_conversation_name_the_turn() {
         "{\"turns\": [{\"text\": \"a\"}, {\"delay\": true}, 7]}\n{\"text\": \"a\"}\n{\"turns\": []}\n",
     );
     let expected = [
-        "1:1 turns[1]: found no `text`; write {\"text\": ...}",
+        "1:1 turns[1]: found no \"text\"; write {\"text\": ...}",
         "1:37 turns[1].delay: found `true`; allowed: milliseconds, from 0 to 1e13",
         "1:44 turns[2]: found `7`; allowed: an object",
-        "2:1 : found no `turns`; it has a text of its own, as records of format single_turn have",
+        "2:1 : found no \"turns\"; it has a text of its own, as records of format single_turn have",
         "3:11 turns: found `[]`; allowed: a list that is not empty",
     ];
     assert_eq!(found, expected, "{found:#?}");
@@ -205,13 +205,13 @@ fn mistakes_of_a_trace_say_what_would_fit() {
         ),
     );
     let expected = [
-        "1:34 hash_ids: found 2 blocks for input_length 33; with dataset.block_size 16 it takes 3; set block_size to that of the trace",
-        "2:35 text_input: `input_length` says what to send already; keep one of input_length, text_input, messages",
-        "3:33 hash_ids: it belongs to `input_length`, which is not there; remove it or add that",
-        "4:13 payload: not supported by ringload yet: `payload`; write `messages` and put further fields of the body into `extra`",
-        "5:1 : found none of `input_length`, `text_input`, `messages`; write one; a record with `text` is of format single_turn, one with `turns` of format multi_turn",
-        "6:14 messages: found `[{\"content\": \"a\"}]`; allowed: a list of objects, each with `role`, that is not empty",
-        "7:50 message_mode: not supported by ringload yet: `message_mode`; allowed: history, where each entry has all messages up to it",
+        "1:34 hash_ids: found 2 blocks for input_length 33; with blocks of 16 tokens it takes 3; set the block size to that of the trace",
+        "2:35 text_input: \"input_length\" says what to send already; keep one of input_length, text_input, messages",
+        "3:33 hash_ids: it belongs to \"input_length\", which is not there; remove it or add that",
+        "4:13 payload: not supported by ringload yet: \"payload\"; write \"messages\" and put further fields of the body into \"extra\"",
+        "5:1 : found none of \"input_length\", \"text_input\", \"messages\"; write one; a record with \"text\" is of format single_turn, one with \"turns\" of format multi_turn",
+        "6:14 messages: found `[{\"content\": \"a\"}]`; allowed: a list of objects, each with \"role\", that is not empty",
+        "7:50 message_mode: not supported by ringload yet: \"message_mode\"; allowed: history, where each entry has all messages up to it",
         "8:18 input_length: found `0`; allowed: a whole number of tokens from 1 to 10000000",
         "9:33 hash_ids: found `[\"a\"]`; allowed: a list of whole numbers",
     ];
@@ -235,7 +235,7 @@ fn one_mistake_in_every_record_is_one_mistake_of_the_file() {
         other => panic!("{other:?}"),
     };
     let turns = "{\"turns\": [{\"text\": \"a\"}]}\n";
-    let message = "found no `text`; a record with `turns` is of format multi_turn";
+    let message = "found no \"text\"; a record with \"turns\" is of format multi_turn";
     // Long enough for several threads.
     for count in [2, 1000, 100_000] {
         let found = alike(&("\n".to_owned() + &turns.repeat(count)));

@@ -134,6 +134,16 @@ impl<'a> Draft<'a> {
         make: FileConversations,
     ) -> Result<Self, RenderError> {
         let models = inputs.models.names.len();
+        // The copies themselves may be too many, so they are counted before there are any.
+        let turns = |session: &Session<'_>| {
+            let said: u64 = session.turns.iter().map(turn_bytes).sum();
+            said + size_of_val(session) as u64 + size_of_val(&session.turns[..]) as u64
+        };
+        let bytes = sessions.iter().map(turns).sum::<u64>().saturating_mul(models as u64);
+        if models > 1 && bytes > MAX_DATASET_BYTES {
+            let texts = sessions.len();
+            return Err(RenderError::PoolOfModels { texts, models, bytes });
+        }
         let each = sessions
             .into_iter()
             .flat_map(|session| std::iter::repeat_n(session, models));

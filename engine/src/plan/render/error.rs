@@ -100,19 +100,6 @@ pub enum RenderError {
          endpoint.template.body, or remove the key"
     )]
     TemplateOpening,
-    /// A pool of more texts than there are.
-    #[error(
-        "dataset.prefix_prompts.pool_size: found {size}, and there are {size_max} different texts of {}; lower pool_size, or raise length",
-        counted(*tokens, "token")
-    )]
-    PoolTooLarge {
-        /// Texts asked for.
-        size: u32,
-        /// As many as there are.
-        size_max: u32,
-        /// Tokens of each.
-        tokens: u32,
-    },
     /// A conversation that goes on, with an API that does not.
     #[error(
         "dataset: conversation {id} has {turns} turns, and requests of type {kind} have no place for what was said before; use prompts of \
@@ -165,7 +152,8 @@ pub enum RenderError {
     },
     /// A prompt longer than [`MAX_PROMPT_TOKENS`].
     #[error(
-        "dataset.{key}: entry {entry} would have {tokens} tokens, allowed are at most {MAX_PROMPT_TOKENS}; lower isl"
+        "dataset.{key}: entry {entry} would have {tokens} tokens, allowed are at most {MAX_PROMPT_TOKENS}; lower {}",
+        lower_what(key)
     )]
     PromptTooLong {
         /// What gives the lengths.
@@ -187,6 +175,19 @@ pub enum RenderError {
         /// How many it would have.
         count: u32,
     },
+    /// A pool whose texts, once for each model, are more than [`MAX_DATASET_BYTES`].
+    #[error(
+        "dataset: {texts} texts, each for {models} models, would take about {bytes} bytes of memory, allowed are {MAX_DATASET_BYTES}; take fewer \
+         texts or fewer models"
+    )]
+    PoolOfModels {
+        /// Records of the pool.
+        texts: usize,
+        /// Models of the run.
+        models: usize,
+        /// Estimated bytes of all of them.
+        bytes: u64,
+    },
     /// A data set larger than [`MAX_DATASET_BYTES`].
     #[error(
         "dataset.entries: {entries} requests of this length would take about {bytes} bytes of memory, allowed are {MAX_DATASET_BYTES}; lower entries or isl"
@@ -197,4 +198,12 @@ pub enum RenderError {
         /// Estimated bytes of all images.
         bytes: u64,
     },
+}
+
+/// What shortens the longest draws of a length.
+fn lower_what(key: &str) -> &'static str {
+    match key {
+        "prompts.sequence_distribution" => "isl or isl_stddev of its pairs",
+        _ => "it, or set a max",
+    }
 }

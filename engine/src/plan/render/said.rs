@@ -160,7 +160,7 @@ pub(super) struct Demands<'a> {
 /// What a turn has that a request of this type cannot say, or lacks that it must; `None` if it suits.
 pub(super) fn misfit(kind: EndpointKind, turn: Demands<'_>) -> Option<&'static str> {
     if kind.ranks() && turn.passages == 0 {
-        return Some("it has no passages to rank; write `texts` with the query first and the passages behind it");
+        return Some("it has no passages to rank; write \"texts\" with the query first and the passages behind it");
     }
     if kind.carries_history() {
         return None;

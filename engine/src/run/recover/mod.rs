@@ -117,7 +117,7 @@ pub fn recover(options: &RecoverOptions) -> Result<Recovered, RecoverError> {
             .collect(),
         records_lost: true,
     };
-    engine.run.insert("plan_hash".into(), plan.fingerprint().into());
+    facts::identify(&mut engine.run, &plan);
     engine.run.insert("recovered".into(), account.to_json(&plan, anchor));
     let written = artifact::write_all(&directory, &plan, &report, &engine, None, None);
     files.extend(written.files);

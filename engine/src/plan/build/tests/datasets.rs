@@ -169,7 +169,7 @@ fn mistakes_in_a_dataset_carry_the_place_in_its_file_or_in_the_config() {
         lines,
         [
             format!("{path}:2:10: text: found `5`; allowed: text"),
-            format!("{path}:3:1: found no `text`; write {{\"text\": ...}}")
+            format!("{path}:3:1: found no \"text\"; write {{\"text\": ...}}")
         ]
     );
     let found = with_records("path: /nonexistent/x.jsonl", ONE_PHASE)
@@ -247,7 +247,7 @@ fn a_pool_larger_than_the_texts_there_are_is_refused() {
     let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
     assert!(
         told("prefix_prompts: {pool_size: 2049, length: 1}")
-            .contains("dataset.prefix_prompts.pool_size: found 2049, and there are 2048 different texts of 1 token"),
+            .contains(":3:71: benchmark.dataset.prefix_prompts.pool_size: found 2049, and there are 2048 different texts of 1 token; lower `pool_size`"),
     );
     beginning_with("prefix_prompts: {pool_size: 2048, length: 1}").expect("a plan");
     beginning_with("prefix_prompts: {pool_size: 10000000, length: 3}").expect("a plan");
@@ -259,6 +259,11 @@ fn the_file_of_a_system_message_is_part_of_what_is_measured() {
     let path = folder.path().join("system.txt");
     let fields = format!("system_prompt_file: {}", path.display());
     let told = |fields: &str| beginning_with(fields).expect_err("it is refused").to_string();
+    let address = told("system_prompt_file: \"https://me:hunter22@host/x?api_key=abc\"");
+    assert!(
+        address.contains("https://<redacted>@host/x?<redacted>: cannot read the file") && !address.contains("hunter22"),
+        "{address}"
+    );
     let missing = told(&fields);
     let place = "f.yaml:3:63: benchmark.dataset.system_prompt_file: ";
     assert!(

@@ -146,7 +146,7 @@ fn tails_that_no_request_can_be_made_from_are_refused() {
     );
     let long = refused("isl: {mean: 10000000, median: 100000}");
     assert!(
-        long.contains("dataset.prompts.isl: entry ") && long.contains("lower isl"),
+        long.contains("dataset.prompts.isl: entry ") && long.contains("lower it, or set a max"),
         "{long}"
     );
     let pairs =

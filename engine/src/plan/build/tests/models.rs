@@ -91,6 +91,27 @@ fn draws_from_a_pool_take_models_as_other_prompts_do() {
 }
 
 #[test]
+fn a_pool_for_more_models_than_memory_holds_is_refused_before_it_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool.jsonl");
+    std::fs::write(&path, "{\"text\": \"x\"}\n".repeat(20_000)).expect("written");
+    let dataset = format!(
+        "  dataset: {{type: file, format: random_pool, entries: 2, path: {}}}\n",
+        path.display()
+    );
+    let names: Vec<String> = (0..2000).map(|number| format!("m{number}")).collect();
+    let written = text(&format!("model: [{}]", names.join(", ")), &dataset);
+    let told = build(&read(&written), &options())
+        .expect_err("it is refused")
+        .to_string();
+    assert!(
+        told.contains("20000 texts, each for 2000 models, would take about")
+            && told.contains("take fewer texts or fewer models"),
+        "{told}"
+    );
+}
+
+#[test]
 fn artifacts_are_named_after_the_first_model_and_show_all_as_they_can_be_read_again() {
     let name = |models: &str| {
         let directory = plan_of(&text(models, DATASET)).artifacts.directory;
