@@ -397,15 +397,15 @@ impl Reader<'_> {
     fn note(&mut self, draft: &Draft, runs: String, swept: &Field<'_>) {
         match self.seen.get(&runs) {
             Some((label, at)) => {
+                // Flags that make variations have one name for all of them.
                 let place = match at.flag() {
-                    Some(flag) => flag,
-                    None => format!("line {}, column {}", at.line, at.column),
+                    Some(_) => String::new(),
+                    None => format!(" (line {}, column {})", at.line, at.column),
                 };
                 let message = format!(
-                    "the variation {} is the same as {} ({}); remove one of them",
+                    "the variation {} is the same as {}{place}; remove one of them",
                     quote(&draft.label),
                     quote(label),
-                    place
                 );
                 swept.sink.report(draft.at, &swept.path, message);
             }
