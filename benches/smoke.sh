@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RINGLOAD_BENCH_SMOKE=1
+# Optimising a dozen programs as wholes takes minutes, and figures that mean nothing need none of it.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 # Criterion would keep the figures of this run as the base of the next comparison; they are no base for anything.
 criterion_home=$(mktemp -d "${TMPDIR:-/tmp}/ringload-smoke.XXXXXX")
 trap 'rm -rf "$criterion_home"' EXIT
