@@ -87,7 +87,23 @@ impl Workplace {
         self.start_profile(more).end()
     }
 
-    /// The same, under way.
+    /// `profile` without a config, on one core and quietly.
+    pub fn profile_of_flags(&self, url: &str, more: &[&str]) -> Ended {
+        let words = [
+            "profile",
+            "--model",
+            "mock-model",
+            "--url",
+            url,
+            "--ui",
+            "none",
+            "--cores",
+            "1",
+        ];
+        self.run(&[&words, more].concat())
+    }
+
+    /// `profile` with the config, under way.
     pub fn start_profile(&self, more: &[&str]) -> Program {
         Program::start(self.profile_command(more))
     }
@@ -224,5 +240,17 @@ impl Ended {
             self.stderr
         );
         self
+    }
+
+    /// The line that says what went wrong.
+    ///
+    /// # Panics
+    /// With all of standard error, if there is none or several.
+    pub fn only_error(&self) -> &str {
+        let errors: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+        let [line] = errors[..] else {
+            panic!("one line expected: {}", self.stderr)
+        };
+        line
     }
 }

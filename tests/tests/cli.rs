@@ -176,14 +176,7 @@ fn a_measured_phase_that_sent_nothing_fails_the_run_in_one_line() {
     let phases = phase("good", "concurrency: 2, requests: 4") + idle;
     let workplace = Workplace::new(&config(&server.url(), &phases));
     let ended = workplace.profile(&[]).expect(1);
-    let errors: Vec<&str> = ended
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("error: "))
-        .collect();
-    let [line] = errors[..] else {
-        panic!("one line expected: {}", ended.stderr)
-    };
+    let line = ended.only_error();
     assert!(line.contains("phase idle sent no request"), "{line}");
     assert_eq!(server.counters().requests, 4);
     assert_eq!(
@@ -385,14 +378,7 @@ fn too_many_failures_end_the_run_with_a_code_of_their_own() {
     );
     let workplace = Workplace::new(&config(&server.url(), &(load + &phase("next", "requests: 5"))));
     let ended = workplace.profile(&[]).expect(3);
-    let errors: Vec<&str> = ended
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("error: "))
-        .collect();
-    let [line] = errors[..] else {
-        panic!("one line expected: {}", ended.stderr)
-    };
+    let line = ended.only_error();
     for part in [
         "profiling phase load: ",
         "a ratio of 1.000",

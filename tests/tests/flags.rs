@@ -16,22 +16,11 @@ use serde_json::{Value, json};
 
 /// `profile` with these words, without a file, into `results`.
 fn profile(workplace: &Workplace, url: &str, line: &str) -> Ended {
-    let mut words = vec![
-        "profile",
-        "--model",
-        "mock-model",
-        "--url",
-        url,
-        "--ui",
-        "none",
-        "--cores",
-        "1",
-    ];
-    words.extend(line.split_whitespace());
+    let mut words: Vec<&str> = line.split_whitespace().collect();
     if !line.contains("artifact-dir") {
         words.extend(["--artifact-dir", "results"]);
     }
-    workplace.run(&words)
+    workplace.profile_of_flags(url, &words)
 }
 
 /// Everything that a run wrote and said.

@@ -26,17 +26,6 @@ fn counted(server: &MockServer) -> BTreeMap<(u64, u32), usize> {
 
 fn flags(workplace: &Workplace, url: &str, flags: &[&str]) -> Ended {
     let mut words = vec![
-        "profile",
-        "--model",
-        "mock-model",
-        "--url",
-        url,
-        "--ui",
-        "none",
-        "--cores",
-        "1",
-    ];
-    words.extend([
         "--streaming",
         "--request-count",
         "200",
@@ -44,10 +33,10 @@ fn flags(workplace: &Workplace, url: &str, flags: &[&str]) -> Ended {
         "200",
         "--random-seed",
         "5",
-    ]);
+    ];
     words.extend(["--artifact-dir", "results"]);
     words.extend(flags);
-    workplace.run(&words)
+    workplace.profile_of_flags(url, &words)
 }
 
 #[test]

@@ -8,7 +8,16 @@ const PHRASES: &[(&str, &str)] = &[
     ("remove the key", "remove the flag"),
     ("remove this key", "remove the flag"),
     ("; remove it, or set type: synthetic", "; remove the flag"),
+    (
+        "; remove it, or set type: file",
+        "; remove the flag, or bring prompts in a file, as with --input-file",
+    ),
     ("`prefix_prompts` has no meaning", "has no meaning"),
+    ("`synthesis` has no meaning", "has no meaning"),
+    (
+        "write it, as in template: {body: '{\"prompt\": {{ text|tojson }}}'}",
+        "write it, as in --extra-inputs 'payload_template:{\"prompt\": {{ text|tojson }}}'",
+    ),
     (
         "`isl` is missing; add it, as in isl:",
         "--isl is missing; add it, as in --isl",
